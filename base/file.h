@@ -1,0 +1,67 @@
+#pragma once
+// The file layer. Everything that touches the disk goes through a FileSystem, so that tests can inject faults.
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+/// An open regular file. Reads may come from several threads.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  virtual const std::string& path() const = 0;
+  virtual uint64_t size() const = 0;
+  /// Fills out from offset on. Errors: io; corrupt when the file ends before out is full.
+  virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+/// A new file, written front to back.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  virtual Status append(std::span<const std::byte> bytes) = 0;
+  /// fsync and close. A file that was not closed is not promised to be on disk.
+  virtual Status close() = 0;
+};
+
+/// What kind of thing a path is.
+enum class PathKind { absent, file, directory, other };
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// Opens a regular file for reading. The last component may be a symbolic link only if follow_links.
+  /// Errors: missing; unsafe for a link, device, pipe, socket or directory (never blocks on one).
+  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path, bool follow_links = true) const = 0;
+  virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) const = 0;
+  virtual Result<PathKind> kind(const std::string& path) const = 0;
+  /// Names in a directory, sorted, without "." and "..".
+  virtual Result<std::vector<std::string>> list(const std::string& path) const = 0;
+  virtual Status make_directories(const std::string& path) const = 0;
+  virtual Status rename(const std::string& from, const std::string& to) const = 0;  ///< atomic; then fsyncs the parent
+  virtual Status remove_all(const std::string& path) const = 0;
+  virtual Status sync_directory(const std::string& path) const = 0;
+};
+
+/// The operating system's files.
+const FileSystem& real_files();
+
+/// The whole of a small file as text. Errors: as open; corrupt (R3) if it is longer than max_bytes.
+Result<std::string> read_text(const FileSystem& files, const std::string& path, uint64_t max_bytes = 100'000'000);
+/// Writes, syncs and closes a small file.
+Status write_text(const FileSystem& files, const std::string& path, std::string_view text);
+
+/// A name from a file (a shard in an index, an asset) as a path inside `folder`.
+/// Errors: unsafe (X1) for an empty or over-long name, "..", ".", "a//b", an absolute path, a backslash, a colon drive, NUL;
+/// or (R5) when a component is a symbolic link that leaves the folder. A hub cache's links into `blobs/` of the same repository are allowed (R6).
+Result<std::string> path_inside(const FileSystem& files, const std::string& folder, std::string_view name);
+
+std::string join(std::string_view folder, std::string_view name);
+
+}  // namespace tandem

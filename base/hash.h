@@ -1,0 +1,37 @@
+#pragma once
+// Checksums: SHA-256 (OpenSSL), CRC-32C (SSE4.2 where the processor has it), and a seed from a name.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+/// SHA-256 over bytes that arrive in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  void update(std::span<const std::byte> bytes);
+  std::string hex();  ///< ends the computation; 64 lower-case hex digits
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+std::string sha256_hex(std::span<const std::byte> bytes);
+
+/// CRC-32C (Castagnoli) of bytes, continued from the crc of what came before (0 at the start).
+uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes);
+/// TensorFlow's and leveldb's masking: rotate right by 15, add 0xa282ead8.
+uint32_t mask_crc(uint32_t crc);
+uint32_t unmask_crc(uint32_t masked);
+
+/// A 64-bit hash of a name (FNV-1a), stable for ever: seeds of tiny models hang on it.
+uint64_t name_hash(std::string_view name);
+
+inline std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+
+}  // namespace tandem

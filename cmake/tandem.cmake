@@ -1,0 +1,62 @@
+# Compiler settings, and the two functions every folder's CMakeLists.txt uses.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # assert() stays on: it guards against our own mistakes
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+
+option(TANDEM_SANITIZE "Build with the address and undefined-behaviour sanitizers" OFF)
+if(TANDEM_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 ${CCACHE})
+endif()
+
+# Strict mathematics: no contraction, or two evaluations of one formula could differ.
+add_compile_options(-ffp-contract=off)
+set(TANDEM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror)
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(Threads REQUIRED)
+find_package(GTest REQUIRED)
+
+# tandem_library(NAME [EXCLUDE file...] DEPS lib...): every .cpp of the current folder but tests and mains.
+function(tandem_library NAME)
+  cmake_parse_arguments(ARG "" "" "DEPS;EXCLUDE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "_(test|main|fuzz|worker)\\.cpp$")
+  foreach(file ${ARG_EXCLUDE})
+    list(REMOVE_ITEM sources "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  endforeach()
+  add_library(${NAME} STATIC ${sources})
+  target_include_directories(${NAME} PUBLIC "${CMAKE_SOURCE_DIR}")
+  target_compile_options(${NAME} PRIVATE ${TANDEM_WARNINGS})
+  target_link_libraries(${NAME} PUBLIC ${ARG_DEPS})
+endfunction()
+
+# tandem_tests(NAME DEPS lib...): every *_test.cpp of the current folder as one program, registered whole with ctest.
+function(tandem_tests NAME)
+  cmake_parse_arguments(ARG "" "" "DEPS;LABELS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${NAME} ${sources})
+  target_compile_options(${NAME} PRIVATE ${TANDEM_WARNINGS})
+  target_compile_definitions(${NAME} PRIVATE TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TANDEM_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_test(NAME ${NAME} COMMAND ${NAME})
+  set_tests_properties(${NAME} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 600)
+endfunction()

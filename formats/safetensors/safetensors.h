@@ -1,0 +1,52 @@
+#pragma once
+// The safetensors format, read and written.
+//
+//   file   = u64 LE header length N, N bytes of JSON, data
+//   header = { "__metadata__": {text: text}, NAME: {"dtype": "BF16", "shape": [2, 3], "data_offsets": [begin, end]}, ... }
+//
+// Offsets are relative to the data's start. Tensors cover the data without hole or overlap; spaces may follow the JSON.
+// Worked example: 1a ff.. (see safetensors_test.cpp, which builds every broken file from a few integers).
+// Source: https://github.com/huggingface/safetensors, README.md "Format".
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "base/file.h"
+#include "base/tensor_source.h"
+
+namespace tandem {
+
+struct SafetensorsLimits {
+  uint64_t max_header_bytes = 100'000'000;
+  uint64_t max_tensors = 1'000'000;
+  size_t max_rank = 8;
+  size_t max_name_bytes = 1024;
+};
+
+/// One file, its header read and checked whole; data is read on demand.
+class SafetensorsFile : public TensorSource {
+ public:
+  /// Errors: one rule a row S1-S19 of the hostile cases (the row is the label), C05, C06 (pointer file, HTML page, cut tensor by name).
+  static Result<std::unique_ptr<SafetensorsFile>> open(const FileSystem& files, const std::string& path,
+                                                       const SafetensorsLimits& limits = {});
+  virtual const std::map<std::string, std::string>& metadata() const = 0;
+  /// Things that are legal but worth a word ("data starts at byte 1003, not a multiple of 8").
+  virtual const std::vector<std::string>& warnings() const = 0;
+  /// Byte offset in the file of a tensor's data.
+  virtual uint64_t data_offset(std::string_view tensor) const = 0;
+};
+
+/// The header bytes (length prefix included, padded with spaces to a multiple of 8) for tensors laid back to back in the order given.
+Result<std::string> safetensors_header(const std::vector<TensorInfo>& tensors, const std::map<std::string, std::string>& metadata);
+
+/// Writes tensors of a source, in the order given, streaming; the metadata always has "format": "pt".
+/// `progress` (may be empty) is told the bytes written so far.
+Status write_safetensors(const FileSystem& files, const std::string& path, const TensorSource& source,
+                         const std::vector<TensorInfo>& tensors, const std::map<std::string, std::string>& metadata = {},
+                         const std::function<Status(uint64_t)>& progress = {});
+
+/// A whole file in memory, as engines exchange them. Errors as open.
+Result<std::unique_ptr<SafetensorsFile>> parse_safetensors(std::vector<std::byte> bytes, std::string label);
+
+}  // namespace tandem

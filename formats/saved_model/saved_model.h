@@ -1,0 +1,79 @@
+#pragma once
+// TensorFlow SavedModel (TF2), assembled and read back without TensorFlow. docs/formats/saved_model.md has the format.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/tensor_source.h"
+#include "tensorflow/core/framework/function.pb.h"
+#include "tensorflow/core/protobuf/saved_model.pb.h"
+
+namespace tandem {
+
+/// A declared input or output. Unknown axes are -1; axis 0 is the batch.
+struct TensorSpec {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+};
+
+/// A variable of the graph. Its path is its place in the object tree ("model/layers/0/mlp/gate/kernel"), its name, its
+/// VarHandleOp's shared_name and (with kValueSuffix) its checkpoint key.
+struct SavedVariable {
+  std::string path;
+  DType dtype;
+  Shape shape;
+  bool trainable = true;
+};
+
+/// A function that Python or a client can call: a library function whose explicit inputs come first, in sorted order by
+/// name, then one resource a captured variable.
+struct SavedFunction {
+  std::string function;                ///< its name in `library`
+  std::vector<TensorSpec> inputs;      ///< sorted by name
+  std::vector<TensorSpec> outputs;     ///< sorted by name
+  std::vector<size_t> captures;        ///< indices into variables, in the function's argument order
+};
+
+struct SavedAsset {
+  std::string name;  ///< attribute name of the root, and file name in assets/: "config.json" becomes attribute config_json
+  std::string content;
+};
+
+/// All that a SavedModel of ours holds but the variables' values.
+struct SavedModelSpec {
+  std::vector<tensorflow::FunctionDef> library;
+  std::vector<SavedVariable> variables;
+  std::map<std::string, SavedFunction> signatures;  ///< by key: "serving_default"
+  std::map<std::string, SavedFunction> methods;     ///< attributes of the root that Python can call: "__call__", "logits"
+  std::vector<SavedAsset> assets;
+};
+
+/// The proto, complete for the C API, tf.saved_model.load, Keras' TFSMLayer, saved_model_cli and Serving: top-level nodes,
+/// signature defs, saver, object graph, asset defs. Works in TensorFlow 2.12 and later.
+/// Errors: saved_model_c1 unsorted inputs or outputs, c2 two variables of one path, c3 a capture out of range, c4 an unknown function,
+/// c5 over 1 GiB, c6 an asset name that is not a plain file name.
+Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec);
+
+/// Writes saved_model.pb, assets/ and fingerprint-free layout into an existing folder; variables/ is the caller's (TensorBundleWriter at
+/// `folder/variables/variables`, object graph included: see saved_object_paths).
+Status write_saved_model(const FileSystem& files, const std::string& folder, const SavedModelSpec& spec);
+
+/// The object graph for the bundle that goes with a spec.
+std::string checkpoint_object_graph(const SavedModelSpec& spec);
+
+/// A SavedModel on disk, read under limits and checked statically; nothing is run.
+struct SavedModelFolder {
+  tensorflow::SavedModel proto;
+  std::map<std::string, std::string> assets;  ///< file name to content, of at most 64 MiB together
+  std::string variables_prefix;               ///< for TensorBundle::open
+};
+/// Errors: T1 truncated, too large or too deep proto; T2 self-calling function, cycle, Const without value, wrong attribute type;
+/// T7 asset name outside the folder, both .pb and .pbtxt; C26 no variables index; missing.
+Result<SavedModelFolder> open_saved_model(const FileSystem& files, const std::string& folder);
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+#pragma once
+// Rules at work: a TensorSource of one side seen as a TensorSource of the other, piece by piece, in bounded memory.
+
+#include <memory>
+
+#include "rules/rules.h"
+
+namespace tandem {
+
+struct TransformOptions {
+  /// Storage dtype of "keep" rows on the TensorFlow side; nothing keeps each source's own (fp8 becomes fp8_dtype).
+  std::optional<DType> dtype;
+  DType fp8_dtype = DType::bf16;   ///< what "keep" means for fp8 weights: the config's own dtype
+  uint64_t memory = 64ull << 20;   ///< bound on the buffers of one read
+};
+
+/// The TensorFlow tensors of `table`, computed on the fly from a Hugging Face checkpoint. A read of any byte range costs
+/// memory for that range, not for the tensor. Casts count what they lost: see counts().
+/// Both arguments must outlive the source.
+class ToTensorFlow : public TensorSource {
+ public:
+  static Result<std::unique_ptr<ToTensorFlow>> make(const RuleTable& table, const TensorSource& checkpoint, TransformOptions options);
+  virtual CastCounts counts(std::string_view tensor) const = 0;  ///< of all reads so far
+};
+
+/// The way back: the Hugging Face tensors of `table`, computed from TensorFlow tensors by the inverse steps.
+struct BackOptions {
+  /// Gives each tensor's dtype (and fp8 scales) on the Hugging Face side; nothing keeps the TensorFlow side's dtypes.
+  const TensorSource* like = nullptr;
+  std::optional<DType> dtype;      ///< where there is no `like`
+  uint64_t memory = 64ull << 20;
+};
+class ToHuggingFace : public TensorSource {
+ public:
+  /// fp8 weights of `like` are remade: each code is the e4m3 number nearest to value / scale, with like's scale; where a value
+  /// does not fit (trained further) the block's scale is remade as amax / 448 and the tensor is named in remade_scales().
+  static Result<std::unique_ptr<ToHuggingFace>> make(const RuleTable& table, const TensorSource& tensorflow, BackOptions options);
+  virtual std::vector<std::string> remade_scales() const = 0;
+  virtual CastCounts counts(std::string_view tensor) const = 0;
+};
+
+}  // namespace tandem
