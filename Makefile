@@ -1,0 +1,55 @@
+# The two commands are `make demo` and `make test`; each installs what it lacks (Debian 12, Python 3.11).
+# The rest are their steps. `make build CORE=1` builds without Python: inspect, map and convert need no framework.
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+WANTED := $(shell sed '/^\#/d' packages.txt)
+export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# Where pip's own indexes have no CPU wheel of torch, PyTorch's index has.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+.PHONY: demo test test-nightly build sanitize venv packages format clean
+
+demo: build
+	.venv/bin/python tools/demo.py
+
+test: build sanitize
+	ctest --test-dir build --output-on-failure --label-exclude nightly
+
+test-nightly: build
+	ctest --test-dir build --output-on-failure --label-regex nightly
+
+build: packages $(if $(CORE),,venv)
+	cmake --preset release
+	cmake --build build
+
+# The tests of everything that reads bytes from outside, under the address and undefined-behaviour sanitizers.
+sanitize: packages
+	cmake --preset sanitize
+	cmake --build build-sanitize --target check_readers
+
+venv: packages
+	@lock=$$(sha256sum < requirements.lock); \
+	if [ "$$lock" != "$$(cat .venv/lock.sha256 2>/dev/null)" ]; then \
+	  set -e; $(PYTHON) -m venv .venv; \
+	  .venv/bin/pip install --quiet -r requirements.lock || \
+	    .venv/bin/pip install --quiet --extra-index-url $(TORCH_INDEX) -r requirements.lock; \
+	  echo "$$lock" > .venv/lock.sha256; \
+	fi
+
+packages:
+	@missing=$$(for package in $(WANTED); do \
+	  dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null | grep -q '^installed' || echo $$package; done); \
+	if [ -n "$$missing" ]; then \
+	  set -ex; $(SUDO) apt-get update -q; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing; \
+	fi
+
+format:
+	git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build build-sanitize
