@@ -12,7 +12,23 @@
 
 namespace tandem {
 
-enum class DType : uint8_t { f64, f32, bf16, f16, f8_e4m3, f8_e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
+enum class DType : uint8_t {
+  f64,
+  f32,
+  bf16,
+  f16,
+  f8_e4m3,
+  f8_e5m2,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
+};
 
 /// One row a dtype: every spelling of it, in one place.
 struct DTypeRow {
@@ -49,9 +65,9 @@ constexpr std::string_view name(DType dtype) { return row(dtype).name; }
 constexpr bool is_float(DType dtype) { return row(dtype).is_float; }
 
 /// The dtype of a spelling, by column; nothing if there is none.
-std::optional<DType> dtype_named(std::string_view name);              ///< "bf16" or "bfloat16"
-std::optional<DType> dtype_of_safetensors(std::string_view spelling); ///< "BF16"
-std::optional<DType> dtype_of_tensorflow(int number);                 ///< 14
+std::optional<DType> dtype_named(std::string_view name);               ///< "bf16" or "bfloat16"
+std::optional<DType> dtype_of_safetensors(std::string_view spelling);  ///< "BF16"
+std::optional<DType> dtype_of_tensorflow(int number);                  ///< 14
 
 /// What rounding did to values that a conversion could not represent.
 struct CastCounts {
@@ -61,7 +77,8 @@ struct CastCounts {
   CastCounts& operator+=(const CastCounts& other);
 };
 
-// One element, exactly rounded to nearest, ties to even. NaN stays NaN with its sign and the high bits of its payload.
+// One element, exactly rounded to nearest, ties to even. NaN stays NaN with its sign and the high bits of its
+// payload.
 float bf16_to_f32(uint16_t bits);
 float f16_to_f32(uint16_t bits);
 float f8_e4m3_to_f32(uint8_t bits);  ///< e4m3fn: no infinity, largest 448, NaN 0x7f and 0xff
@@ -71,10 +88,11 @@ uint16_t f32_to_f16(float value);
 uint8_t f32_to_f8_e4m3(float value);  ///< beyond 448 after rounding: NaN
 uint8_t f32_to_f8_e5m2(float value);
 
-/// Converts `count` = from.size() / size_of(from_dtype) elements; to.size() must be count * size_of(to_dtype).
-/// Float types only, or the same dtype on both sides (then bytes are copied, NaN payloads included).
-/// Errors: cast_c1 for a pair that has no conversion.
-Result<CastCounts> cast(DType from_dtype, std::span<const std::byte> from, DType to_dtype, std::span<std::byte> to);
+/// Converts `count` = from.size() / size_of(from_dtype) elements; to.size() must be count *
+/// size_of(to_dtype). Float types only, or the same dtype on both sides (then bytes are copied, NaN payloads
+/// included). Errors: cast_c1 for a pair that has no conversion.
+Result<CastCounts> cast(DType from_dtype, std::span<const std::byte> from, DType to_dtype,
+                        std::span<std::byte> to);
 
 }  // namespace tandem
 

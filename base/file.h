@@ -1,5 +1,6 @@
 #pragma once
-// The file layer. Everything that touches the disk goes through a FileSystem, so that tests can inject faults.
+// The file layer. Everything that touches the disk goes through a FileSystem, so that tests can inject
+// faults.
 
 #include <cstddef>
 #include <memory>
@@ -30,7 +31,7 @@ class WritableFile {
   virtual Status close() = 0;
 };
 
-/// What kind of thing a path is.
+/// What kind of thing a path is; links are followed, one that leads nowhere is `other`.
 enum class PathKind { absent, file, directory, other };
 
 class FileSystem {
@@ -38,28 +39,38 @@ class FileSystem {
   virtual ~FileSystem() = default;
   /// Opens a regular file for reading. The last component may be a symbolic link only if follow_links.
   /// Errors: missing; unsafe for a link, device, pipe, socket or directory (never blocks on one).
-  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path, bool follow_links = true) const = 0;
+  virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
+                                                     bool follow_links = true) const = 0;
+  /// An existing regular file is emptied; anything else (a link, a pipe, a device) is unsafe.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) const = 0;
   virtual Result<PathKind> kind(const std::string& path) const = 0;
+  /// The absolute path with all symbolic links followed. Errors: missing.
+  virtual Result<std::string> resolve(const std::string& path) const = 0;
   /// Names in a directory, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& path) const = 0;
   virtual Status make_directories(const std::string& path) const = 0;
-  virtual Status rename(const std::string& from, const std::string& to) const = 0;  ///< atomic; then fsyncs the parent
+  virtual Status rename(const std::string& from,
+                        const std::string& to) const = 0;  ///< atomic; then fsyncs the parent
   virtual Status remove_all(const std::string& path) const = 0;
   virtual Status sync_directory(const std::string& path) const = 0;
 };
+
+/// io_error, with a hint that names the disk where it is full.
+Error file_error(std::string_view action, const std::string& path, int errno_value);
 
 /// The operating system's files.
 const FileSystem& real_files();
 
 /// The whole of a small file as text. Errors: as open; corrupt (R3) if it is longer than max_bytes.
-Result<std::string> read_text(const FileSystem& files, const std::string& path, uint64_t max_bytes = 100'000'000);
+Result<std::string> read_text(const FileSystem& files, const std::string& path,
+                              uint64_t max_bytes = 100'000'000);
 /// Writes, syncs and closes a small file.
 Status write_text(const FileSystem& files, const std::string& path, std::string_view text);
 
 /// A name from a file (a shard in an index, an asset) as a path inside `folder`.
-/// Errors: unsafe (X1) for an empty or over-long name, "..", ".", "a//b", an absolute path, a backslash, a colon drive, NUL;
-/// or (R5) when a component is a symbolic link that leaves the folder. A hub cache's links into `blobs/` of the same repository are allowed (R6).
+/// Errors: unsafe (X1) for an empty or over-long name, "..", ".", "a//b", an absolute path, a backslash, a
+/// colon drive, NUL; or (R5) when a component is a symbolic link that leaves the folder. A hub cache's links
+/// into `blobs/` of the same repository are allowed (R6).
 Result<std::string> path_inside(const FileSystem& files, const std::string& folder, std::string_view name);
 
 std::string join(std::string_view folder, std::string_view name);

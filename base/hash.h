@@ -32,6 +32,8 @@ uint32_t unmask_crc(uint32_t masked);
 /// A 64-bit hash of a name (FNV-1a), stable for ever: seeds of tiny models hang on it.
 uint64_t name_hash(std::string_view name);
 
-inline std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 }  // namespace tandem

@@ -17,8 +17,9 @@ struct JsonLimits {
 };
 
 /// Parses one JSON document.
-/// Errors: json_c1 syntax, with byte offset; json_c2 nested deeper than max_depth; json_c3 a key twice in one object
-/// (also when spelled with different escapes); json_c4 longer than max_bytes; json_c5 bytes before or after (BOM, garbage).
+/// Errors: json_c1 syntax, with byte offset; json_c2 nested deeper than max_depth; json_c3 a key twice in one
+/// object (also when spelled with different escapes); json_c4 longer than max_bytes; json_c5 bytes before or
+/// after (BOM, garbage).
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace tandem

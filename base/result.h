@@ -59,10 +59,10 @@ Error make_error(ErrorKind kind, std::string rule, fmt::format_string<Args...> f
 }
 
 // corrupt("S2", "header length is {}, the file has {} bytes", a, b) and its siblings, one a kind.
-#define TANDEM_ERROR_MAKER(kind_name)                                                                       \
-  template <class... Args>                                                                                  \
-  Error kind_name(std::string rule, fmt::format_string<Args...> format, Args&&... args) {                   \
-    return make_error(ErrorKind::kind_name, std::move(rule), format, std::forward<Args>(args)...);          \
+#define TANDEM_ERROR_MAKER(kind_name)                                                              \
+  template <class... Args>                                                                         \
+  Error kind_name(std::string rule, fmt::format_string<Args...> format, Args&&... args) {          \
+    return make_error(ErrorKind::kind_name, std::move(rule), format, std::forward<Args>(args)...); \
   }
 TANDEM_ERROR_MAKER(not_equal)
 TANDEM_ERROR_MAKER(usage)
@@ -87,11 +87,26 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  T& value() & { assert(ok()); return std::get<0>(state_); }
-  const T& value() const& { assert(ok()); return std::get<0>(state_); }
-  T&& value() && { assert(ok()); return std::get<0>(std::move(state_)); }
-  const Error& error() const& { assert(!ok()); return std::get<1>(state_); }
-  Error&& error() && { assert(!ok()); return std::get<1>(std::move(state_)); }
+  T& value() & {
+    assert(ok());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    assert(ok());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    assert(ok());
+    return std::get<0>(std::move(state_));
+  }
+  const Error& error() const& {
+    assert(!ok());
+    return std::get<1>(state_);
+  }
+  Error&& error() && {
+    assert(!ok());
+    return std::get<1>(std::move(state_));
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -105,8 +120,14 @@ class [[nodiscard]] Result<void> {
   Result(Error error) : error_(std::move(error)) {}
   bool ok() const { return !error_; }
   explicit operator bool() const { return ok(); }
-  const Error& error() const& { assert(!ok()); return *error_; }
-  Error&& error() && { assert(!ok()); return *std::move(error_); }
+  const Error& error() const& {
+    assert(!ok());
+    return *error_;
+  }
+  Error&& error() && {
+    assert(!ok());
+    return *std::move(error_);
+  }
 
  private:
   std::optional<Error> error_;
@@ -116,10 +137,11 @@ using Status = Result<void>;
 #define TANDEM_CONCAT_(a, b) a##b
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_(a, b)
 /// TANDEM_TRY(const auto header, read_header(file)); returns the error, or declares the value.
-#define TANDEM_TRY(declaration, expression) TANDEM_TRY_(declaration, expression, TANDEM_CONCAT(tandem_try_, __LINE__))
-#define TANDEM_TRY_(declaration, expression, name)   \
-  auto name = (expression);                          \
-  if (!name.ok()) return std::move(name).error();    \
+#define TANDEM_TRY(declaration, expression) \
+  TANDEM_TRY_(declaration, expression, TANDEM_CONCAT(tandem_try_, __LINE__))
+#define TANDEM_TRY_(declaration, expression, name) \
+  auto name = (expression);                        \
+  if (!name.ok()) return std::move(name).error();  \
   declaration = std::move(name).value()
 /// TANDEM_CHECK(write(file, bytes)); returns the error, or goes on.
 #define TANDEM_CHECK(expression) TANDEM_CHECK_(expression, TANDEM_CONCAT(tandem_check_, __LINE__))

@@ -16,7 +16,8 @@ using Shape = std::vector<uint64_t>;
 std::optional<uint64_t> checked_add(uint64_t a, uint64_t b);
 std::optional<uint64_t> checked_mul(uint64_t a, uint64_t b);
 
-/// The number of elements. Errors: shape_c1 if the product of the non-zero sizes overflows (also when another size is 0).
+/// The number of elements. Errors: shape_c1 if the product of the non-zero sizes overflows (also when another
+/// size is 0).
 Result<uint64_t> element_count(const Shape& shape);
 /// The number of bytes of a tensor. Errors: shape_c1.
 Result<uint64_t> byte_count(DType dtype, const Shape& shape);

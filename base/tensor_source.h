@@ -34,8 +34,10 @@ class TensorSource {
   const TensorInfo* find(std::string_view tensor) const;
 };
 
-/// Reads a box of a tensor into out (row-major, element_count(box) * size_of(dtype) bytes), in as few contiguous reads as it has.
-Status read_box(const TensorSource& source, const TensorInfo& tensor, const Box& box, std::span<std::byte> out);
+/// Reads a box of a tensor into out (row-major, element_count(box) * size_of(dtype) bytes), in as few
+/// contiguous reads as it has.
+Status read_box(const TensorSource& source, const TensorInfo& tensor, const Box& box,
+                std::span<std::byte> out);
 
 /// Tensors held in memory: for tests, and for what the tool makes itself.
 class MemorySource : public TensorSource {

@@ -1,0 +1,102 @@
+#include "base/hash.h"
+
+#include <nmmintrin.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "base/hash_internal.h"
+
+namespace tandem {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  const int started = EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr);
+  assert(started == 1);
+  (void)started;
+}
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, 32> digest{};
+  EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (unsigned char byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.hex();
+}
+
+namespace {
+
+constexpr std::array<uint32_t, 256> kCrcTable = [] {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+    table[byte] = crc;
+  }
+  return table;
+}();
+
+}  // namespace
+
+uint32_t crc32c_by_table(uint32_t crc, std::span<const std::byte> bytes) {
+  crc = ~crc;
+  for (std::byte byte : bytes) crc = crc >> 8 ^ kCrcTable[(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
+  return ~crc;
+}
+
+__attribute__((target("sse4.2"))) uint32_t crc32c_by_processor(uint32_t crc,
+                                                               std::span<const std::byte> bytes) {
+  uint64_t state = ~crc;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    state = _mm_crc32_u64(state, word);
+  }
+  uint32_t rest = static_cast<uint32_t>(state);
+  for (std::byte byte : bytes) rest = _mm_crc32_u8(rest, std::to_integer<uint8_t>(byte));
+  return ~rest;
+}
+
+bool processor_has_crc32c() { return __builtin_cpu_supports("sse4.2"); }
+
+uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes) {
+  static const bool kFast = processor_has_crc32c();
+  return kFast ? crc32c_by_processor(crc, bytes) : crc32c_by_table(crc, bytes);
+}
+
+constexpr uint32_t kMaskDelta = 0xa282ead8;
+uint32_t mask_crc(uint32_t crc) { return std::rotr(crc, 15) + kMaskDelta; }
+uint32_t unmask_crc(uint32_t masked) { return std::rotl(masked - kMaskDelta, 15); }
+
+uint64_t name_hash(std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace tandem
