@@ -1,11 +1,13 @@
 #pragma once
-// One process a framework. An engine is a worker that owns TensorFlow (C API), libtorch, or Python transformers; this is
-// the client's side. A worker that dies is an error of kind unavailable with its last words, never our crash.
+// One process a framework. An engine is a worker that owns TensorFlow (C API), libtorch, or Python
+// transformers; this is the client's side. A worker that dies is an error of kind unavailable with its last
+// words, never our crash.
 //
-// Protocol: a Unix socket pair (the worker's is file descriptor 3). Every message, both ways, is a u64 LE length and one
-// safetensors file whose __metadata__ holds the words:
+// Protocol: a Unix socket pair (the worker's is file descriptor 3). Every message, both ways, is a u64 LE
+// length and one safetensors file whose __metadata__ holds the words:
 //   -> op=load path=... [threads=N]                 <- ok=1 engine=tensorflow version=2.21.0 ...
-//   -> op=run entry=... outputs=a,b  (tensors: the inputs)   <- ok=1 (tensors: the outputs asked for; all when outputs is empty)
+//   -> op=run entry=... outputs=a,b  (tensors: the inputs)   <- ok=1 (tensors: the outputs asked for; all
+//   when outputs is empty)
 //   -> op=quit
 //   <- ok=0 kind=unavailable text=...               any failure
 
@@ -26,13 +28,14 @@ struct HostTensor {
 };
 using HostTensors = std::map<std::string, HostTensor>;
 
-/// The frameworks there are. The one list of them is in engine.cpp (name, worker program, what to install if it is missing).
+/// The frameworks there are. The one list of them is in engine.cpp (name, worker program, what to install if
+/// it is missing).
 enum class EngineKind { tf, torch, hf };
 Result<EngineKind> engine_named(std::string_view name);
 std::string_view name(EngineKind kind);
 
 struct EngineOptions {
-  int threads = 0;             ///< 0: the framework's default
+  int threads = 0;                ///< 0: the framework's default
   std::string dtype = "float32";  ///< arithmetic of the hf engine; the others follow the contract
   double timeout_s = 600;
 };
@@ -42,17 +45,21 @@ using EngineInfo = std::map<std::string, std::string>;
 
 class Engine {
  public:
-  /// Starts the worker and loads a model: a SavedModel for tf; an HF folder or SavedModel for torch; an HF folder for hf.
-  /// Errors: unavailable (framework not installed: says which command installs it; worker died), and the worker's own.
-  static Result<std::unique_ptr<Engine>> start(EngineKind kind, const std::string& path, const EngineOptions& options = {});
+  /// Starts the worker and loads a model: a SavedModel for tf; an HF folder or SavedModel for torch; an HF
+  /// folder for hf. Errors: unavailable (framework not installed: says which command installs it; worker
+  /// died), and the worker's own.
+  static Result<std::unique_ptr<Engine>> start(EngineKind kind, const std::string& path,
+                                               const EngineOptions& options = {});
   virtual ~Engine() = default;
   virtual const EngineInfo& info() const = 0;
-  /// Runs an entry: "logits" with input_ids, attention_mask, position_ids (i32 [batch, tokens]) -> logits f32 [batch, tokens, vocab];
-  /// "logits_forced" with forced_experts i32 [batch, moe_layers, tokens, top_k] besides; "taps" as logits, with every tap by name.
-  /// For mixtures the hf engine's "logits" also returns, when asked for by name, "experts" i32 [batch, moe_layers, tokens, top_k] and
-  /// "router_margin" f32 [batch, moe_layers, tokens] (the smallest gap between a chosen and a rejected expert, or group, in the scores
+  /// Runs an entry: "logits" with input_ids, attention_mask, position_ids (i32 [batch, tokens]) -> logits f32
+  /// [batch, tokens, vocab]; "logits_forced" with forced_experts i32 [batch, moe_layers, tokens, top_k]
+  /// besides; "taps" as logits, with every tap by name. For mixtures the hf engine's "logits" also returns,
+  /// when asked for by name, "experts" i32 [batch, moe_layers, tokens, top_k] and "router_margin" f32 [batch,
+  /// moe_layers, tokens] (the smallest gap between a chosen and a rejected expert, or group, in the scores
   /// that choose).
-  virtual Result<HostTensors> run(const std::string& entry, const HostTensors& inputs, const std::vector<std::string>& outputs = {}) = 0;
+  virtual Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
+                                  const std::vector<std::string>& outputs = {}) = 0;
 };
 
 }  // namespace tandem

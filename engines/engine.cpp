@@ -1,0 +1,150 @@
+#include "engines/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "engines/worker_process.h"
+
+namespace tandem {
+namespace {
+
+/// One row a framework: the one list of them.
+struct EngineRow {
+  EngineKind kind;
+  std::string_view name;
+  std::string_view worker;     ///< file beside our own executable
+  std::string_view framework;  ///< as people know it
+};
+constexpr EngineRow kEngines[] = {
+    {EngineKind::tf, "tf", "tandem-worker-tf", "TensorFlow"},
+    {EngineKind::torch, "torch", "tandem-worker-torch", "PyTorch"},
+    {EngineKind::hf, "hf", "hf_worker.py", "transformers"},
+};
+
+const EngineRow& row(EngineKind kind) {
+  return *std::find_if(std::begin(kEngines), std::end(kEngines),
+                       [&](const EngineRow& entry) { return entry.kind == kind; });
+}
+
+std::string environment_word(const char* variable) {
+  const char* value = getenv(variable);
+  return value == nullptr ? std::string() : value;
+}
+
+/// The folder of the running program.
+std::string program_folder() {
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return path.substr(0, path.rfind('/'));
+}
+
+bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+/// $TANDEM_PYTHON, else the .venv of the source tree that we were built in (our program lies in BUILD/bin),
+/// else the system's.
+std::string find_python() {
+  if (const std::string chosen = environment_word("TANDEM_PYTHON"); !chosen.empty()) return chosen;
+  const std::string venv = program_folder() + "/../../.venv/bin/python3";
+  return exists(venv) ? venv : "python3";
+}
+
+/// The folder of the tensorflow package: $TANDEM_TENSORFLOW, else in the packages of our Python; "" if it is
+/// not there.
+std::string find_tensorflow() {
+  if (const std::string chosen = environment_word("TANDEM_TENSORFLOW"); !chosen.empty()) return chosen;
+  const std::string python = find_python();
+  const size_t bin = python.rfind("/bin/");
+  if (bin == python.npos) return {};
+  const std::string lib = python.substr(0, bin) + "/lib";
+  const auto versions = real_files().list(lib);
+  if (!versions.ok()) return {};
+  for (const std::string& version : versions.value()) {
+    const std::string package = lib + "/" + version + "/site-packages/tensorflow";
+    if (version.starts_with("python3") && exists(package + "/libtensorflow_cc.so.2")) return package;
+  }
+  return {};
+}
+
+std::string install_hint(const EngineRow& engine) {
+  if (engine.kind == EngineKind::torch) return "`make venv` installs PyTorch, `make` then builds its worker";
+  return fmt::format("`make venv` installs {}", engine.framework);
+}
+
+Error not_installed(const EngineRow& engine) {
+  return unavailable("engine_c1", "{} is not installed, and the engine '{}' needs it", engine.framework,
+                     engine.name)
+      .because(install_hint(engine));
+}
+
+Result<WorkerCommand> worker_command(const EngineRow& engine) {
+  const std::string worker = program_folder() + "/" + std::string(engine.worker);
+  if (engine.kind == EngineKind::hf) return WorkerCommand{{find_python(), worker}, install_hint(engine)};
+  if (!exists(worker)) return not_installed(engine);
+  if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine)};
+  const std::string tensorflow = find_tensorflow();
+  if (tensorflow.empty()) return not_installed(engine);
+  return WorkerCommand{{worker, tensorflow}, install_hint(engine)};
+}
+
+class WorkerEngine : public Engine {
+ public:
+  WorkerEngine(std::unique_ptr<WorkerProcess> process, EngineInfo info, double timeout_s)
+      : process_(std::move(process)), info_(std::move(info)), timeout_s_(timeout_s) {}
+  const EngineInfo& info() const override { return info_; }
+  Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
+                          const std::vector<std::string>& outputs) override {
+    TANDEM_TRY(Message reply,
+               process_->call({{{"op", "run"}, {"entry", entry}, {"outputs", join_names(outputs)}}, inputs},
+                              timeout_s_));
+    for (const std::string& output : outputs)
+      if (!reply.tensors.contains(output))
+        return corrupt("engine_c4", "the worker's answer lacks '{}', which was asked for", output);
+    return std::move(reply.tensors);
+  }
+
+ private:
+  std::unique_ptr<WorkerProcess> process_;
+  EngineInfo info_;
+  double timeout_s_;
+};
+
+}  // namespace
+
+Result<EngineKind> engine_named(std::string_view wanted) {
+  std::vector<std::string_view> names;
+  for (const EngineRow& engine : kEngines) {
+    if (engine.name == wanted) return engine.kind;
+    names.push_back(engine.name);
+  }
+  return usage("engine_c5", "no engine '{}'; there are {}", wanted, fmt::join(names, ", "));
+}
+
+std::string_view name(EngineKind kind) { return row(kind).name; }
+
+Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string& path,
+                                              const EngineOptions& options) {
+  const EngineRow& engine = row(kind);
+  TANDEM_TRY(const PathKind what, real_files().kind(path));
+  if (what != PathKind::directory) return missing("engine_c6", "{} is not a folder with a model", path);
+  TANDEM_TRY(const WorkerCommand command, worker_command(engine));
+  TANDEM_TRY(auto process, WorkerProcess::start(command));
+  const Words load{
+      {"op", "load"}, {"path", path}, {"threads", std::to_string(options.threads)}, {"dtype", options.dtype}};
+  auto reply = process->call({load, {}}, options.timeout_s);
+  if (!reply.ok()) {
+    Error error = std::move(reply).error();
+    if (error.rule == "engine_c2" && error.hint.empty()) error.hint = command.install_hint;
+    return std::move(error).at(path);
+  }
+  EngineInfo info = std::move(reply.value().words);
+  info.erase("ok");
+  info["path"] = path;
+  return std::unique_ptr<Engine>(
+      std::make_unique<WorkerEngine>(std::move(process), std::move(info), options.timeout_s));
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#include "engines/serve.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+namespace tandem {
+namespace {
+
+Result<Message> answer(const Message& request, const ModelLoader& load, std::unique_ptr<ServedModel>& model) {
+  const std::string op = word(request.words, "op");
+  if (op == "load") {
+    TANDEM_TRY(model, load(request.words));
+    Message reply{model->info(), {}};
+    reply.words["ok"] = "1";
+    return reply;
+  }
+  if (op != "run") return usage("protocol_c3", "unknown op '{}'", op);
+  if (!model) return usage("protocol_c3", "op=run before op=load");
+  TANDEM_TRY(HostTensors results, model->run(word(request.words, "entry"), request.tensors,
+                                             split_names(word(request.words, "outputs"))));
+  return Message{{{"ok", "1"}}, std::move(results)};
+}
+
+/// As answer; what a framework throws becomes an error too.
+Result<Message> guarded_answer(const Message& request, const ModelLoader& load,
+                               std::unique_ptr<ServedModel>& model) {
+  try {
+    return answer(request, load, model);
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorKind::memory, "engine_c7", "out of memory during {}", word(request.words, "op"));
+  } catch (const std::exception& exception) {
+    const std::string_view what = exception.what();
+    return invalid("engine_c8", "{}", what.substr(0, what.find('\n')));
+  }
+}
+
+}  // namespace
+
+Status serve(int socket, const ModelLoader& load) {
+  std::unique_ptr<ServedModel> model;
+  while (true) {
+    auto request = receive_message(socket);
+    if (!request.ok()) return request.error().rule == "protocol_c4" ? Status() : request.error();
+    if (word(request.value().words, "op") == "quit") return {};
+    auto reply = guarded_answer(request.value(), load, model);
+    TANDEM_CHECK(send_message(socket, reply.ok() ? reply.value() : Message{error_words(reply.error()), {}}));
+  }
+}
+
+void serve_and_exit(const ModelLoader& load) {
+  const Status served = serve(3, load);
+  if (!served.ok()) fprintf(stderr, "%s\n", served.error().message().c_str());
+  fflush(nullptr);
+  _exit(served.ok() ? 0 : exit_code(served.error().kind));
+}
+
+bool is_wanted(const std::vector<std::string>& outputs, std::string_view name) {
+  return outputs.empty() || std::find(outputs.begin(), outputs.end(), name) != outputs.end();
+}
+
+}  // namespace tandem

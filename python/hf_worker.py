@@ -1,0 +1,368 @@
+"""The golden side: runs a Hugging Face checkpoint with the user's own transformers.
+
+The protocol is in engines/engine.h: on file descriptor 3, messages of a u64 LE length and a safetensors file whose
+__metadata__ holds the words. Nothing is downloaded and no code of the checkpoint is run.
+
+What is done differently from a plain from_pretrained, and why:
+- experts run one by one (the grouped product on CPU wants strides that are multiples of 16 bytes);
+- fp8 weights are dequantised here, block by block: transformers derives the block size from rows / scale rows, which is
+  wrong for ragged blocks;
+- weights that neither the model nor an MTP layer has a place for are an error;
+- dynamic rotary frequencies are reset before each run, so that a result does not hang on earlier ones.
+"""
+
+import contextlib
+import json
+import os
+import re
+import struct
+import sys
+
+MAX_FRAME_BYTES = 8 << 30  # as kMaxFrameBytes in engines/protocol.h
+
+
+class WorkerError(Exception):
+    """An error for the client: kind is one of base/result.h."""
+
+    def __init__(self, kind, text, rule="", hint=""):
+        super().__init__(text)
+        self.words = {"ok": "0", "kind": kind, "text": text, "rule": rule, "hint": hint}
+
+
+# ---- frames -----------------------------------------------------------------------------------------------------------
+
+
+def read_exactly(channel, size):
+    data = bytearray()
+    while len(data) < size:
+        piece = channel.read(min(size - len(data), 64 << 20))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+def receive(channel):
+    """The next message as (words, tensors), or None at the end."""
+    prefix = read_exactly(channel, 8)
+    if prefix is None:
+        return None
+    (size,) = struct.unpack("<Q", prefix)
+    if size > MAX_FRAME_BYTES:
+        raise WorkerError("corrupt", f"a frame of {size} bytes, at most {MAX_FRAME_BYTES} are allowed", "protocol_c1")
+    frame = read_exactly(channel, size)
+    if frame is None:
+        return None
+    (header_size,) = struct.unpack_from("<Q", frame)
+    header = json.loads(frame[8 : 8 + header_size])
+    words = header.pop("__metadata__", {})
+    if not header:
+        return words, {}
+    from safetensors.numpy import load
+
+    return words, load(frame)
+
+
+def send(channel, words, tensors=None):
+    if tensors:
+        from safetensors.numpy import save
+
+        frame = save(tensors, metadata=words)
+    else:  # must work where safetensors is not installed: that is one of the things to say
+        header = json.dumps({"__metadata__": words}).encode()
+        frame = struct.pack("<Q", len(header)) + header
+    channel.write(struct.pack("<Q", len(frame)))
+    channel.write(frame)
+    channel.flush()
+
+
+# ---- loading ----------------------------------------------------------------------------------------------------------
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def weight_files(folder):
+    index = os.path.join(folder, "model.safetensors.index.json")
+    names = sorted(set(read_json(index)["weight_map"].values())) if os.path.exists(index) else ["model.safetensors"]
+    return [os.path.join(folder, name) for name in names]
+
+
+def dequantize(codes, scales, block):
+    """fp8 codes [rows, columns] times one f32 scale a block, in float32."""
+    rows, columns = codes.shape
+    scales = scales.float().repeat_interleave(block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
+    return codes.float() * scales
+
+
+def dequantized_weights(folder, block):
+    """All weights of an fp8 checkpoint: those with a scale in float32, the others as they are."""
+    from safetensors import safe_open
+
+    raw = {}
+    for path in weight_files(folder):
+        with safe_open(path, framework="pt") as file:
+            raw.update({name: file.get_tensor(name) for name in file.keys()})
+    suffix = "_scale_inv"
+    weights = {}
+    for name, tensor in raw.items():
+        if name.endswith(suffix):
+            continue
+        if tensor.dtype.itemsize == 1 and tensor.is_floating_point():
+            if name + suffix not in raw:
+                raise WorkerError("invalid", f"{name} is fp8 and has no {name + suffix}", "C1")
+            tensor = dequantize(tensor, raw[name + suffix], block)
+        weights[name] = tensor
+    return weights
+
+
+def check_loading(info, config):
+    """Every weight has found its place, and every place its weight."""
+    layers = config.num_hidden_layers
+    mtp_layers = getattr(config, "num_nextn_predict_layers", None) or 0
+
+    def deliberate(name):
+        match = re.match(r"model\.layers\.(\d+)\.", name)
+        return (match and layers <= int(match.group(1)) < layers + mtp_layers) or name.endswith("rotary_emb.inv_freq")
+
+    problems = [f"missing: {name}" for name in sorted(info["missing_keys"])]
+    problems += [f"unexpected: {name}" for name in sorted(info["unexpected_keys"]) if not deliberate(name)]
+    problems += [f"wrong shape: {entry}" for entry in sorted(map(str, info["mismatched_keys"]))]
+    if problems:
+        shown = "; ".join(problems[:20]) + (f"; and {len(problems) - 20} more" if len(problems) > 20 else "")
+        raise WorkerError("invalid", "transformers did not take the checkpoint whole: " + shown, "hf_c2")
+
+
+def load_model(path, dtype):
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    if dtype not in ("float32", "float64", "bfloat16", "float16"):
+        raise WorkerError("usage", f"dtype {dtype!r} is not float32, float64, bfloat16 or float16", "hf_c1")
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    config._experts_implementation = "eager"
+    options = {
+        "dtype": getattr(torch, dtype),
+        "attn_implementation": "eager",
+        "local_files_only": True,
+        "trust_remote_code": False,
+        "output_loading_info": True,
+    }
+    quantization = getattr(config, "quantization_config", None)
+    if quantization is None:
+        model, info = AutoModelForCausalLM.from_pretrained(path, config=config, **options)
+    else:
+        quantization = quantization if isinstance(quantization, dict) else quantization.to_dict()
+        method, block = quantization.get("quant_method"), quantization.get("weight_block_size")
+        if method != "fp8" or not block:
+            raise WorkerError("unsupported", f"quantization {method!r} with weight_block_size {block}", "hf_c3")
+        del config.quantization_config
+        weights = dequantized_weights(path, block)
+        model_class = AutoModelForCausalLM._model_mapping[type(config)]
+        model, info = model_class.from_pretrained(None, config=config, state_dict=weights, **options)
+    check_loading(info, model.config)
+    return model.eval()
+
+
+# ---- running ----------------------------------------------------------------------------------------------------------
+
+
+def reset_dynamic_rotary(model):
+    """Puts the frequencies back to what a fresh model has; they are remembered from the longest run otherwise."""
+    for module in model.modules():
+        if hasattr(module, "original_inv_freq") and "dynamic" in str(getattr(module, "rope_type", "")):
+            module.inv_freq = module.original_inv_freq.clone()
+            module.max_seq_len_cached = module.original_max_seq_len
+
+
+def routers(model):
+    """(name, module) of every router, by layer."""
+    return [(name, m) for name, m in model.named_modules() if hasattr(m, "e_score_correction_bias")]
+
+
+def gap(scores, chosen_count):
+    """The distance between the last chosen and the first rejected score of the last axis; inf if none is rejected."""
+    import torch
+
+    if chosen_count >= scores.shape[-1]:
+        return torch.full(scores.shape[:-1], float("inf"), dtype=scores.dtype)
+    ordered = scores.sort(dim=-1, descending=True).values
+    return ordered[..., chosen_count - 1] - ordered[..., chosen_count]
+
+
+def router_margin(router, logits):
+    """How close the router's choice was, for each token: the smaller gap of groups and of experts in chosen groups."""
+    scores = logits.float().sigmoid() + router.e_score_correction_bias.float()
+    groups = scores.view(scores.shape[0], router.num_group, -1)
+    group_scores = groups.topk(2, dim=-1).values.sum(dim=-1)
+    chosen = group_scores.topk(router.topk_group, dim=-1).indices
+    candidates = groups.gather(1, chosen.unsqueeze(-1).expand(-1, -1, groups.shape[-1])).flatten(1)
+    return gap(group_scores, router.topk_group).minimum(gap(candidates, router.top_k))
+
+
+def with_batch(tensor, batch, tokens):
+    """Module outputs as taps have them: [batch, tokens, ...]."""
+    if tensor.dim() == 2 and tensor.shape[0] == batch * tokens:
+        return tensor.view(batch, tokens, -1)
+    if tensor.dim() == 4 and tensor.shape[1] == 1 and tensor.shape[2] == tokens:
+        return tensor.squeeze(1)
+    return tensor
+
+
+def tensor_of(output):
+    import torch
+
+    output = output[0] if isinstance(output, (tuple, list)) and output else output
+    output = getattr(output, "last_hidden_state", output)
+    return output if isinstance(output, torch.Tensor) and output.is_floating_point() else None
+
+
+@contextlib.contextmanager
+def hooked(modules, act):
+    """Calls act(name, module, output) after each module's forward, within the block."""
+    handles = [
+        module.register_forward_hook(lambda m, _, output, name=name: act(name, m, output)) for name, module in modules
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def taken_inputs(inputs):
+    """The three inputs as torch tensors; a missing mask is all ones, missing positions count it."""
+    import torch
+
+    names = {"input_ids", "attention_mask", "position_ids"}
+    if unknown := sorted(set(inputs) - names):
+        raise WorkerError("invalid", f"unknown input {unknown[0]!r}", "run_c1")
+    if "input_ids" not in inputs:
+        raise WorkerError("invalid", "input 'input_ids' is missing", "run_c1")
+    shape = inputs["input_ids"].shape
+    for name, value in inputs.items():
+        if value.dtype != "int32" or value.ndim != 2 or value.shape != shape:
+            raise WorkerError(
+                "invalid", f"input '{name}' is {value.dtype}{list(value.shape)}, expected int32{list(shape)} of rank 2", "run_c2"
+            )
+    taken = {name: torch.from_numpy(value).long() for name, value in inputs.items()}
+    mask = taken.setdefault("attention_mask", torch.ones_like(taken["input_ids"]))
+    taken.setdefault("position_ids", (mask.cumsum(-1) - 1).clamp(min=0))
+    return taken
+
+
+def run(model, entry, outputs, inputs):
+    import torch
+
+    if entry not in ("logits", "taps"):
+        raise WorkerError("invalid", f"no entry '{entry}'; there are logits and taps", "run_c3")
+    taken = taken_inputs(inputs)
+    batch, tokens = taken["input_ids"].shape
+    ids = taken["input_ids"]
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < model.config.vocab_size:
+        raise WorkerError("invalid", f"a token id is not in [0, {model.config.vocab_size})", "run_c4")
+
+    wanted = set(outputs)
+    router_modules = routers(model) if wanted & {"experts", "router_margin"} else []
+    known = {name: module for name, module in model.named_modules() if name}
+    tap_names = [n for n in known if n in wanted or (entry == "taps" and not wanted)]
+    if unknown := sorted(wanted - set(tap_names) - {"logits"} - ({"experts", "router_margin"} if router_modules else set())):
+        raise WorkerError("invalid", f"no output '{unknown[0]}'", "run_c5")
+
+    results, experts, margins = {}, [], []
+
+    def keep_tap(name, module, output):
+        tensor = tensor_of(output)
+        tensor = None if tensor is None else with_batch(tensor, batch, tokens)
+        if tensor is not None and tensor.shape[:2] == (batch, tokens):  # not what one expert sees
+            results[name] = tensor
+
+    def keep_route(name, module, output):
+        logits, _, chosen = output
+        experts.append(chosen.view(batch, tokens, -1).int())
+        margins.append(router_margin(module, logits).view(batch, tokens))
+
+    reset_dynamic_rotary(model)
+    with torch.no_grad(), hooked([(n, known[n]) for n in tap_names], keep_tap), hooked(router_modules, keep_route):
+        logits = model(**taken, use_cache=False).logits
+    if not wanted or "logits" in wanted:
+        results["logits"] = logits
+    if "experts" in wanted:
+        results["experts"] = torch.stack(experts, dim=1)
+    if "router_margin" in wanted:
+        results["router_margin"] = torch.stack(margins, dim=1)
+    return {name: as_numpy(value) for name, value in results.items()}
+
+
+def as_numpy(tensor):
+    """float64 stays, other floats become float32 (exactly)."""
+    import torch
+
+    if tensor.is_floating_point() and tensor.dtype != torch.float64:
+        tensor = tensor.float()
+    return tensor.contiguous().numpy()
+
+
+# ---- serving ----------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    def __init__(self):
+        self.model = None
+
+    def answer(self, words, tensors):
+        op = words.get("op")
+        if op == "load":
+            return self.load(words), None
+        if op == "run":
+            if self.model is None:
+                raise WorkerError("usage", "op=run before op=load", "protocol_c3")
+            outputs = [name for name in words.get("outputs", "").split(",") if name]
+            return {"ok": "1"}, run(self.model, words.get("entry", ""), outputs, tensors)
+        raise WorkerError("usage", f"unknown op {op!r}", "protocol_c3")
+
+    def load(self, words):
+        try:
+            import torch
+            import transformers
+        except ImportError as error:
+            raise WorkerError("unavailable", f"{error}", "engine_c1", "`make venv` installs it") from error
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        if int(words.get("threads", "0")) > 0:
+            torch.set_num_threads(int(words["threads"]))
+        dtype = words.get("dtype", "float32")
+        self.model = load_model(words["path"], dtype)
+        return {
+            "ok": "1",
+            "engine": "transformers",
+            "version": transformers.__version__,
+            "torch": torch.__version__,
+            "dtype": dtype,
+            "architecture": type(self.model).__name__,
+        }
+
+
+def main():
+    channel_in, channel_out = os.fdopen(3, "rb", closefd=False), os.fdopen(3, "wb", closefd=False)
+    worker = Worker()
+    while (message := receive(channel_in)) is not None:
+        words, tensors = message
+        if words.get("op") == "quit":
+            break
+        try:
+            reply, results = worker.answer(words, tensors)
+        except WorkerError as error:
+            reply, results = error.words, None
+        except Exception as error:  # whatever transformers finds wrong is an answer, not our end
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            reply, results = {"ok": "0", "kind": "invalid", "text": text[:2000], "rule": "hf_c4"}, None
+        send(channel_out, reply, results)
+    sys.stderr.flush()
+    os._exit(0)  # without the frameworks' slow goodbyes
+
+
+if __name__ == "__main__":
+    main()
