@@ -49,7 +49,8 @@ def llama(index, rng):
     sizes = Sizes(rng)
     heads = sizes.of([4, 6, 8])
     kv_heads = heads if index % 4 == 3 else sizes.of([n for n in range(1, heads) if heads % n == 0])
-    hidden = heads * sizes.of([9, 11, 13])
+    own_head_dim = index % 3 != 2  # otherwise head_dim is hidden_size / num_attention_heads, and not in the config
+    hidden = heads * sizes.of([9, 11, 13] if own_head_dim else [10, 12])
     sizes.used.add(hidden)
     max_position = sizes.of(range(90, 400))
     scalings = [
@@ -70,9 +71,7 @@ def llama(index, rng):
         "mlp_bias": index % 4 in (1, 2), "bos_token_id": 97, "eos_token_id": 98, "initializer_range": 0.02, "use_cache": True,
         "attention_dropout": 0.0, "pretraining_tp": 1,
     }  # fmt: skip
-    if index % 3 == 2 and hidden // heads % 2 == 0:
-        return config
-    return config | {"head_dim": sizes.of([10, 14, 16, 18])}
+    return config | {"head_dim": sizes.of([10, 14, 16, 18])} if own_head_dim else config
 
 
 @architecture
