@@ -67,7 +67,8 @@ struct RuleTable {
 
 Json to_json(const RuleTable& table);
 /// Errors: rules_c2 unknown or missing field, rules_c3 a hole without a range (or a range without a hole), rules_c4 steps
-/// that do not fit the shape, rules_c5 two rows that make the same name on one side. All at once.
+/// that do not fit the shape (block_dequantize comes first and stack last), rules_c5 two rows that make the same name on one
+/// side, rules_c6 a tied row whose partner is not there, is of another shape, or has holes. All at once, one a line.
 Result<RuleTable> rules_from_json(const Json& json);
 /// The checks that rules_from_json makes, for tables that were built.
 Status check(const RuleTable& table);
@@ -93,7 +94,7 @@ struct Match {
   std::vector<std::string> unexpected;  ///< there, matched by no row
   std::vector<std::string> ignored;     ///< matched by an ignoring row, each "name: why"
   std::vector<std::string> wrong;       ///< "name: shape [3, 4], expected [4, 3]", wrong dtype, missing or bad scale
-  std::vector<std::string> tied;        ///< present though tied (must be equal bytes), each by name
+  std::vector<std::string> tied;        ///< present beside the tensor they are tied to (different bytes are in wrong), each by name
   bool complete() const { return missing.empty() && unexpected.empty() && wrong.empty(); }
 };
 

@@ -1,0 +1,145 @@
+// What every rule table must keep: rules_c2 to rules_c6.
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rules/problems.h"
+#include "rules/row.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kMaxNames = 1 << 21;  // DeepSeek-V3 has 91 thousand
+
+void check_pattern(const RuleRow& row, const std::string& pattern, const std::string& stacked,
+                   Problems& problems) {
+  const auto holes = holes_in(pattern);
+  if (!holes.ok()) return problems.add("rules_c3", "{}", holes.error().text);
+  for (const std::string& hole : holes.value())
+    if (!row.holes.contains(hole) || hole == stacked)
+      problems.add("rules_c3", "{}: hole {{{}}} in {} has no range", row.hf, hole, pattern);
+  for (const auto& [hole, range] : row.holes)
+    if (hole != stacked && std::count(holes.value().begin(), holes.value().end(), hole) == 0)
+      problems.add("rules_c3", "{}: hole {{{}}} has a range, but does not stand in {}", row.hf, hole,
+                   pattern);
+}
+
+void check_holes(const RuleRow& row, Problems& problems) {
+  std::string stacked;
+  for (const Step& step : row.steps)
+    if (const auto* stack = std::get_if<Stack>(&step)) stacked = stack->hole;
+  check_pattern(row, row.hf, "", problems);
+  if (makes_tensor(row)) check_pattern(row, row.tf, stacked, problems);
+  std::optional<uint64_t> names = 1;
+  for (const auto& [hole, range] : row.holes) {
+    if (range.begin > range.end)
+      return problems.add("rules_c3", "{}: hole {{{}}} has the range [{}, {}]", row.hf, hole, range.begin,
+                          range.end);
+    if (names) names = checked_mul(*names, range.end - range.begin);
+    if (!names || *names > kMaxNames)
+      return problems.add("rules_c3", "{}: its holes make more than {} names", row.hf, kMaxNames);
+  }
+}
+
+bool is_permutation_of_axes(std::vector<uint64_t> axes, size_t rank) {
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = 0; i < axes.size(); i++)
+    if (axes[i] != i) return false;
+  return axes.size() == rank;
+}
+
+std::string why_not(const BlockDequantize& step, const RuleRow& row, bool first, bool) {
+  if (!first) return "it must be the first step";
+  if (row.sizes.size() != 2) return "it needs two axes";
+  if (step.block_rows == 0 || step.block_columns == 0) return "a block has no elements";
+  return step.scale_suffix.empty() ? "it has no scale suffix" : "";
+}
+std::string why_not(const Transpose& step, const RuleRow& row, bool, bool) {
+  if (is_permutation_of_axes(step.axes, row.sizes.size())) return "";
+  return fmt::format("it must name each of {} axes once", row.sizes.size());
+}
+std::string why_not(const Stack& step, const RuleRow& row, bool, bool last) {
+  if (!last) return "it must be the last step";
+  if (step.chunk == 0) return "a chunk has no tensors";
+  return row.holes.contains(step.hole) ? "" : "the row has no such hole";
+}
+
+void check_steps(const RuleRow& row, Problems& problems) {
+  if (row.shape.size() != row.sizes.size())
+    problems.add("rules_c4", "{}: shape has {} axes, sizes has {}", row.hf, row.shape.size(),
+                 row.sizes.size());
+  Shape largest = row.sizes;
+  for (const Step& step : row.steps)
+    if (const auto* stack = std::get_if<Stack>(&step)) largest.push_back(std::min(stack->chunk, kMaxNames));
+  if (const auto bytes = byte_count(DType::f64, largest); !bytes.ok())
+    problems.add("rules_c4", "{}: {}", row.hf, bytes.error().text);
+  for (size_t i = 0; i < row.steps.size(); i++) {
+    const auto reason = [&](const auto& step) {
+      return why_not(step, row, i == 0, i + 1 == row.steps.size());
+    };
+    if (const std::string why = std::visit(reason, row.steps[i]); !why.empty())
+      problems.add("rules_c4", "{}: step {} does not fit {}: {}", row.hf, to_string(row.steps[i]),
+                   to_string(row.sizes), why);
+  }
+}
+
+void check_fields(const RuleRow& row, Problems& problems) {
+  if (row.hf.empty()) problems.add("rules_c2", "a row has no hf name");
+  if (makes_tensor(row) && row.tf.empty()) problems.add("rules_c2", "{}: it has no tf name", row.hf);
+  if (row.dtype == "keep") return;
+  const auto dtype = dtype_named(row.dtype);
+  if (!dtype || !is_float(*dtype) || size_of(*dtype) == 1)
+    problems.add("rules_c2", "{}: dtype {} is neither keep nor one of f64, f32, bf16, f16", row.hf,
+                 row.dtype);
+}
+
+void check_ties(const RuleTable& table, Problems& problems) {
+  std::map<std::string, const RuleRow*> tied;
+  for (const RuleRow& row : table.rows) {
+    if (row.tied_to.empty()) continue;
+    const auto target = std::find_if(table.rows.begin(), table.rows.end(), [&](const RuleRow& r) {
+      return r.hf == row.tied_to && makes_tensor(r);
+    });
+    if (target == table.rows.end())
+      problems.add("rules_c6", "{}: tied to {}, which no row makes", row.hf, row.tied_to);
+    else if (target->sizes != row.sizes || !target->holes.empty() || !row.holes.empty())
+      problems.add("rules_c6", "{}: tied to {}, which has another shape or holes", row.hf, row.tied_to);
+    if (!tied.emplace(row.tied_to, &row).second)
+      problems.add("rules_c6", "{}: tied to {}, as another row is", row.hf, row.tied_to);
+  }
+}
+
+void check_names(const RuleTable& table, Problems& problems) {
+  std::unordered_set<std::string> hf, tf;
+  const auto add = [&](std::unordered_set<std::string>& names, std::string name, const RuleRow& row) {
+    if (hf.size() + tf.size() > 2 * kMaxNames) return;
+    if (const auto [at, is_new] = names.insert(std::move(name)); !is_new)
+      problems.add("rules_c5", "{}: another row makes {} too", row.hf, *at);
+  };
+  for (const RuleRow& row : table.rows) {
+    const RowSteps steps = steps_of(row);
+    for (const std::string& name : hf_names(row)) {
+      add(hf, name, row);
+      if (steps.dequantize) add(hf, name + steps.dequantize->scale_suffix, row);
+    }
+    for (TensorPlan& plan : expand(row)) add(tf, std::move(plan.tf), row);
+  }
+  if (hf.size() + tf.size() > 2 * kMaxNames)
+    problems.add("rules_c3", "the rows make more than {} names", 2 * kMaxNames);
+}
+
+}  // namespace
+
+Status check(const RuleTable& table) {
+  Problems problems;
+  for (const RuleRow& row : table.rows) {
+    check_fields(row, problems);
+    check_holes(row, problems);
+    check_steps(row, problems);
+  }
+  check_ties(table, problems);
+  if (problems.empty()) check_names(table, problems);
+  return problems.status();
+}
+
+}  // namespace tandem
