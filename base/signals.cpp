@@ -1,0 +1,33 @@
+#include "base/signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace tandem {
+namespace {
+
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "touched in a signal handler");
+
+void on_signal(int signal) {
+  int none = 0;
+  if (!first_signal.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // libraries below us need not know about signals
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return first_signal != 0; }
+int interrupted_exit_code() { return interrupted() ? 128 + first_signal : 0; }
+
+}  // namespace tandem
