@@ -46,10 +46,12 @@ function(tandem_library NAME)
   target_link_libraries(${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# tandem_tests(NAME DEPS lib...): every *_test.cpp of the current folder as one program, registered whole with ctest.
+# tandem_tests(NAME DEPS lib... [EXTRA file...]): every *_test.cpp of the current folder, and EXTRA, as one program, registered whole with ctest.
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "" "" "DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LABELS;EXTRA" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp")
+  list(APPEND sources ${ARG_EXTRA})
+  list(REMOVE_DUPLICATES sources)
   if(NOT sources)
     return()
   endif()

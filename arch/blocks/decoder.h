@@ -1,0 +1,51 @@
+#pragma once
+// What every decoder-only model here has around its layers: embedding, final norm, head, and the entries that
+// feed them.
+
+#include "arch/architecture.h"
+#include "arch/blocks/builder.h"
+#include "arch/blocks/rotary.h"
+
+namespace tandem {
+
+/// The config keys all decoders share, read and checked.
+struct DecoderConfig {
+  uint64_t vocab_size = 0;   ///< rows of embed_tokens
+  uint64_t hidden_size = 0;  ///< width of the residual stream
+  uint64_t num_hidden_layers = 0;
+  uint64_t max_position_embeddings = 0;
+  double rms_norm_eps = 0;           ///< added to a mean square
+  bool tie_word_embeddings = false;  ///< lm_head is embed_tokens
+  RotaryConfig rotary;
+};
+DecoderConfig read_decoder(ConfigReader& config, std::vector<ConfigReader>& nested);
+/// Sets the fields of Model that a DecoderConfig and the common keys (torch_dtype or dtype, eos_token_id)
+/// decide.
+void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model);
+
+/// Fills parameters, active_parameters and carried_parameters from model.rules: a stacked row counts
+/// num_experts_per_tok of its tensors as active, a tied or ignored row counts nothing.
+void count_parameters(Model& model);
+
+/// Rows for embed_tokens, norm and lm_head (tied or not).
+std::vector<RuleRow> decoder_rows(const DecoderConfig& config);
+
+/// One layer of the stack: which block it calls, and whether that block takes forced experts.
+struct LayerCall {
+  std::string block;
+  bool routed = false;
+};
+
+/// The entries logits, layer_N and (if any layer is routed) logits_forced.
+/// Blocks take (hidden_states, attention_mask, cos, sin[, forced_experts]) and return one value.
+std::vector<Block> decoder_entries(const DecoderConfig& config, const Layout& layout, uint64_t rotary_dim,
+                                   const std::vector<LayerCall>& layers, uint64_t num_experts_per_tok);
+
+/// The inputs of a decoder_layer block, declared in the order above.
+struct LayerInputs {
+  std::string hidden_states, attention_mask, cos, sin;
+};
+LayerInputs layer_inputs(BlockBuilder& block, const Layout& layout, uint64_t hidden_size,
+                         uint64_t rotary_dim);
+
+}  // namespace tandem
