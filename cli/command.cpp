@@ -1,0 +1,84 @@
+#include "cli/command.h"
+
+#include <cstdio>
+
+namespace tandem {
+namespace {
+
+Json to_json(const Error& error) {
+  Json json{{"kind", name(error.kind)}, {"exit_code", exit_code(error.kind)}, {"text", error.text}};
+  if (!error.rule.empty()) json["rule"] = error.rule;
+  if (!error.where.empty()) json["where"] = error.where;
+  if (error.offset) json["offset"] = *error.offset;
+  if (!error.hint.empty()) json["hint"] = error.hint;
+  return json;
+}
+
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& what,
+                      const std::string& footer) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->footer(footer);
+  command->add_flag("--json", session.json, "Write the result (and errors, on stderr) as JSON");
+  return command;
+}
+
+int finish(const Session& session) {
+  if (!session.outcome) return 0;
+  if (session.outcome->ok()) return session.outcome->value();
+  const Error& error = session.outcome->error();
+  if (session.json)
+    fmt::print(stderr, "{}\n", dump(Json{{"error", to_json(error)}}, -1));
+  else
+    fmt::print(stderr, "tandem: {}\n", printable(error.message()));
+  return exit_code(error.kind);
+}
+
+std::string with_commas(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
+  return digits;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n') || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out;
+}
+
+void print_json(const Json& json) { fmt::print("{}\n", dump(json, 2)); }
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i)
+      line += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
+    fmt::print("{}\n", printable(line));
+  }
+}
+
+}  // namespace tandem

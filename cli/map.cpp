@@ -1,0 +1,95 @@
+// tandem map: the structure contract. Every tensor's name, shape and dtype on both sides, and the steps
+// between.
+
+#include "cli/command.h"
+#include "convert/structure_map.h"
+
+namespace tandem {
+namespace {
+
+struct MapOptions {
+  std::string path;
+  std::string check;
+  std::string out;
+  std::vector<std::string> accepted_keys;
+};
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  tandem map ./deepseek-v3                     the table, from a checkpoint or a config.json alone\n"
+    "  tandem map ./deepseek-v3 --out v3.map.json   the same as JSON: review it, sign it, keep it\n"
+    "  tandem map ./deepseek-v3 --check v3.map.json every difference between the two; ends 1 if there is "
+    "one\n"
+    "  tandem convert --map edited.map.json ./deepseek-v3 ./out\n"
+    "\n"
+    "In the JSON, \"rules\" is what convert --map reads; \"tensors\" is written out for people and for "
+    "--check.";
+
+std::string join_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+void print(const StructureMap& map) {
+  std::vector<std::vector<std::string>> rows{
+      {"HUGGING FACE", "DTYPE", "SHAPE", "TENSORFLOW", "DTYPE", "SHAPE", "STEPS"}};
+  for (const MappedTensor& tensor : map.tensors) {
+    const std::string from =
+        tensor.hf.size() == 1 ? tensor.hf[0] : fmt::format("{} .. {}", tensor.hf.front(), tensor.hf.back());
+    rows.push_back({from, std::string(row(tensor.hf_dtype).long_name), to_string(tensor.hf_shape), tensor.tf,
+                    std::string(row(tensor.tf_dtype).long_name), to_string(tensor.tf_shape),
+                    join_words(tensor.steps)});
+  }
+  print_table(rows);
+  for (const std::string& tie : map.tied) fmt::print("tied: {}\n", printable(tie));
+  fmt::print("{} tensors\n", with_commas(map.tensors.size()));
+}
+
+Result<int> check_map(const OpenedModel& opened, const MapOptions& options, bool json) {
+  TANDEM_TRY(const std::string text, read_text(real_files(), options.check, 1'000'000'000));
+  auto stored = map_from_text(text);
+  if (!stored.ok()) return std::move(stored).error().at(options.check);
+  const std::vector<std::string> differences = differences_from(stored.value(), opened);
+  if (json) {
+    print_json(Json{{"equal", differences.empty()}, {"differences", differences}});
+  } else {
+    for (const std::string& line : differences) fmt::print("{}\n", printable(line));
+    fmt::print("{}\n", differences.empty() ? "equal" : fmt::format("{} differences", differences.size()));
+  }
+  return differences.empty() ? 0 : exit_code(ErrorKind::not_equal);
+}
+
+Result<int> map(const MapOptions& options, bool json) {
+  TANDEM_TRY(const OpenedModel opened, open_model(real_files(), options.path, true));
+  if (!options.check.empty()) return check_map(opened, options, json);
+  TANDEM_TRY(const StructureMap map,
+             structure_map(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}}));
+  if (!options.out.empty()) {
+    TANDEM_CHECK(write_text(real_files(), options.out, to_text(map)));
+  }
+  if (json)
+    fmt::print("{}", to_text(map));
+  else if (options.out.empty())
+    print(map);
+  return 0;
+}
+
+}  // namespace
+
+void add_map(CLI::App& app, Session& session) {
+  auto options = std::make_shared<MapOptions>();
+  CLI::App* command =
+      add_command(app, session, "map",
+                  "The structure contract: every tensor on both sides, and the steps between", kFooter);
+  command->add_option("PATH", options->path, "Folder, .safetensors file, SavedModel, or checkpoint prefix")
+      ->required();
+  auto* check = command->add_option("--check", options->check,
+                                    "Compare a stored map with PATH, and list all differences");
+  command->add_option("--out", options->out, "Write the JSON to a file instead of a table")->excludes(check);
+  command->add_option("--accept-key", options->accepted_keys,
+                      "A config key that nobody reads, accepted by name");
+  command->callback([options, &session] { session.outcome = map(*options, session.json); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,25 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace tandem {
+
+Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO)) {}
+
+Progress::~Progress() {
+  if (percent_ >= 0) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::show(uint64_t done, uint64_t total) {
+  if (!terminal_ || total == 0) return;
+  const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+  if (percent == percent_) return;
+  percent_ = percent;
+  fmt::print(stderr, "\r{}: {} %", what_, percent);
+  std::fflush(stderr);
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+#pragma once
+// A line on stderr that says how far a long command is; nothing when stderr is no terminal.
+
+#include <cstdint>
+#include <string>
+
+namespace tandem {
+
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  ~Progress();  ///< wipes the line
+  void show(uint64_t done, uint64_t total);
+
+ private:
+  std::string what_;
+  bool terminal_;
+  int percent_ = -1;
+};
+
+}  // namespace tandem

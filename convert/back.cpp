@@ -1,0 +1,349 @@
+// TensorFlow to Hugging Face, also after training on the TensorFlow side.
+
+#include "convert/direction.h"
+#include "convert/match_report.h"
+#include "convert/side_files.h"
+#include "convert/structure_map.h"
+#include "rules/transform.h"
+
+namespace tandem {
+namespace {
+
+/// What is known of the checkpoint that the model was made from: by its record, or by --like.
+struct Origin {
+  RuleTable rules;
+  std::map<std::string, OriginalTensor> tensors;
+  std::map<std::string, std::string> side_files;
+  Json config;
+};
+
+/// All that is decided before the first byte is written. Not movable: its parts point at each other.
+struct Plan {
+  Origin origin;
+  std::optional<OpenedModel> like;
+  TensorView bundle;       ///< the tensors of the source by the names of the rules
+  TensorView like_bundle;  ///< the same of a --like on the TensorFlow side
+  RuleTable made;          ///< rows whose tensors the source has
+  RuleTable carried;       ///< rows whose tensors come from --like
+  std::unique_ptr<ToHuggingFace> back;
+  std::unique_ptr<ToHuggingFace> carried_back;
+  TensorView out;
+  std::vector<std::string> remarks;
+};
+
+Status read_like(const FileSystem& files, const ConvertOptions& options, Plan& plan) {
+  if (options.like.empty()) return {};
+  TANDEM_TRY(plan.like, open_model(files, options.like));
+  if (plan.like->bundle && !plan.like->record)
+    return missing("convert_c4", "--like is a TensorFlow checkpoint without {}", kRecordFile)
+        .at(options.like)
+        .because("name the original Hugging Face folder, or a SavedModel that tandem made");
+  return {};
+}
+
+void take_record(const Record& record, Origin& origin) {
+  for (const OriginalTensor& tensor : record.original) origin.tensors[tensor.info.name] = tensor;
+}
+
+void take_folder(const HfFolder& folder, Origin& origin) {
+  for (const TensorInfo& info : folder.tensors()) {
+    const auto shard = folder.weight_map().find(info.name);
+    origin.tensors[info.name] = {info,
+                                 shard == folder.weight_map().end() ? "model.safetensors" : shard->second};
+  }
+}
+
+/// Rules are the source's own where it has them: its map may have been edited.
+Result<RuleTable> rules_of(const OpenedModel& source, const Plan& plan, const ConvertOptions& options) {
+  if (source.record) return source.record->rules;
+  if (plan.like && plan.like->record) return plan.like->record->rules;
+  TANDEM_TRY(Model model, model_of(plan.like ? *plan.like : source, {options.accepted_keys}));
+  return std::move(model.rules);
+}
+
+Status find_origin(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
+  if (!source.record && !plan.like)
+    return missing("convert_c4", "the model does not say where it comes from: it has no {}", kRecordFile)
+        .at(source.path)
+        .because("--like ORIGINAL names the Hugging Face folder, or a SavedModel that tandem made");
+  const OpenedModel& known = plan.like ? *plan.like : source;
+  TANDEM_TRY(plan.origin.rules, rules_of(source, plan, options));
+  if (known.folder)
+    take_folder(*known.folder, plan.origin);
+  else
+    take_record(*known.record, plan.origin);
+  plan.origin.side_files = known.side_files;
+  plan.origin.side_files.erase(std::string(kRecordFile));
+  plan.origin.side_files.erase(std::string(kContractFile));
+  plan.origin.config = known.config;
+  return {};
+}
+
+Status like_fits(const Plan& plan) {
+  if (!plan.like || !plan.like->folder) return {};
+  const std::vector<std::string> lines = problems(match(plan.origin.rules, *plan.like->folder));
+  if (lines.empty()) return {};
+  return all_problems("convert_c1", "--like is of another model", lines).at(plan.like->path);
+}
+
+/// What stands before the rules' names: "" as a rule, "model/" where Python tracked the whole model under a
+/// name.
+std::string prefix_of(const TensorSource& bundle, const std::vector<TensorPlan>& plans) {
+  for (const TensorPlan& plan : plans) {
+    if (bundle.find(plan.tf)) return "";
+    for (const TensorInfo& info : bundle.tensors())
+      if (info.name.ends_with("/" + plan.tf)) return info.name.substr(0, info.name.size() - plan.tf.size());
+  }
+  return "";
+}
+
+struct Missing {
+  std::vector<std::string> used;     ///< the graph needs them
+  std::vector<std::string> carried;  ///< only carried (MTP)
+};
+
+/// Adds the tensors that the rules name; lists those that are missing or of another shape.
+Missing add_named(const TensorBundle& bundle, const RuleTable& rules, TensorView& view) {
+  Missing missing;
+  const std::vector<TensorPlan> plans = expand(rules);
+  const std::string prefix = prefix_of(bundle, plans);
+  for (const TensorPlan& plan : plans) {
+    const TensorInfo* found = bundle.find(prefix + plan.tf);
+    auto& lines = plan.row->in_graph ? missing.used : missing.carried;
+    if (!found)
+      lines.push_back("missing: " + plan.tf);
+    else if (found->shape != plan.tf_shape)
+      missing.used.push_back(fmt::format("wrong: {}: shape {}, expected {}", plan.tf, to_string(found->shape),
+                                         to_string(plan.tf_shape)));
+    else
+      view.add({plan.tf, found->dtype, found->shape}, bundle, found->name);
+  }
+  view.sort();
+  return missing;
+}
+
+void remark_unused(const TensorBundle& bundle, const TensorView& used, Plan& plan) {
+  const size_t unused = bundle.tensors().size() - used.tensors().size();
+  if (unused == 0) return;
+  plan.remarks.push_back(
+      fmt::format("{} entries of the checkpoint are no weights of the model (optimizer slots, counters) and "
+                  "were left out",
+                  unused));
+}
+
+RuleTable rows_where(const RuleTable& table, bool in_graph) {
+  RuleTable chosen{table.architecture, {}};
+  for (const RuleRow& row : table.rows)
+    if (row.in_graph == in_graph) chosen.rows.push_back(row);
+  return chosen;
+}
+
+Status decide_carried(const OpenedModel& source, const ConvertOptions& options, const Missing& missing,
+                      Plan& plan) {
+  plan.made = plan.origin.rules;
+  if (missing.carried.empty()) return {};
+  plan.made = rows_where(plan.origin.rules, true);
+  if (options.without_mtp) {
+    plan.remarks.push_back(
+        fmt::format("left out, as --without-mtp asks: {} carried tensors", missing.carried.size()));
+    return {};
+  }
+  if (!plan.like)
+    return all_problems("convert_c3", "tensors that the graph does not use (MTP) are not in this checkpoint",
+                        missing.carried)
+        .at(source.path)
+        .because(
+            "saving from Python keeps variables only; --like ORIGINAL takes them from there, --without-mtp "
+            "leaves them out");
+  plan.carried = rows_where(plan.origin.rules, false);
+  plan.remarks.push_back(
+      fmt::format("taken from {}: {} carried tensors", plan.like->path, missing.carried.size()));
+  return {};
+}
+
+Status find_tensors(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
+  const Missing missing = add_named(*source.bundle, plan.origin.rules, plan.bundle);
+  if (!missing.used.empty())
+    return all_problems("convert_c1", "the checkpoint does not fit the rules", missing.used).at(source.path);
+  remark_unused(*source.bundle, plan.bundle, plan);
+  return decide_carried(source, options, missing, plan);
+}
+
+/// Names of a table's tensors on the Hugging Face side, with scales.
+std::vector<std::string> hf_names(const RuleTable& table) {
+  std::vector<std::string> names;
+  for (const TensorPlan& plan : expand(table))
+    for (const std::string& name : plan.hf) {
+      names.push_back(name);
+      for (const Step& step : plan.row->steps)
+        if (const auto* blocks = std::get_if<BlockDequantize>(&step))
+          names.push_back(name + blocks->scale_suffix);
+    }
+  return names;
+}
+
+Status add_carried(Plan& plan) {
+  if (plan.carried.rows.empty()) return {};
+  if (plan.like->folder) {
+    for (const std::string& name : hf_names(plan.carried))
+      if (const TensorInfo* info = plan.like->folder->find(name))
+        plan.out.add(*info, *plan.like->folder, name);
+    return {};
+  }
+  const Missing missing = add_named(*plan.like->bundle, plan.carried, plan.like_bundle);
+  if (!missing.carried.empty())
+    return all_problems("convert_c3", "--like lacks carried tensors too", missing.carried)
+        .at(plan.like->path);
+  TANDEM_TRY(plan.carried_back, ToHuggingFace::make(plan.carried, plan.like_bundle, {}));
+  plan.out.add_all(*plan.carried_back);
+  return {};
+}
+
+/// A tied tensor comes back under the names that it had: one of the two, or both.
+void add_ties(Plan& plan) {
+  for (const RuleRow& row : plan.origin.rules.rows) {
+    const TensorInfo* shared = row.tied_to.empty() ? nullptr : plan.back->find(row.tied_to);
+    if (!shared || plan.back->find(row.hf) || !plan.origin.tensors.contains(row.hf)) continue;
+    plan.out.add({row.hf, shared->dtype, shared->shape}, *plan.back, row.tied_to);
+    plan.remarks.push_back(fmt::format("tied: written as {}, as in the original", row.hf));
+  }
+}
+
+/// True for the name that the original lacks because it kept the tied copy alone.
+bool kept_under_other_name(const Plan& plan, const std::string& name) {
+  if (plan.origin.tensors.contains(name)) return false;
+  for (const RuleRow& row : plan.origin.rules.rows)
+    if (row.tied_to == name && plan.origin.tensors.contains(row.hf)) return true;
+  return false;
+}
+
+Status make_output(const ConvertOptions& options, Plan& plan) {
+  BackOptions back;
+  if (plan.like && plan.like->folder) back.like = plan.like->folder.get();
+  back.dtype = options.dtype;
+  TANDEM_TRY(plan.back, ToHuggingFace::make(plan.made, plan.bundle, back));
+  for (const TensorInfo& info : plan.back->tensors())
+    if (!kept_under_other_name(plan, info.name)) plan.out.add(info, *plan.back, info.name);
+  add_ties(plan);
+  TANDEM_CHECK(add_carried(plan));
+  plan.out.sort();
+  return {};
+}
+
+bool has_fp8(const TensorSource& source) {
+  return std::any_of(source.tensors().begin(), source.tensors().end(),
+                     [](const TensorInfo& info) { return info.dtype == DType::f8_e4m3; });
+}
+
+/// The one dtype that all weights without a dtype of their own now have, if it is another than in the
+/// original.
+std::optional<DType> changed_dtype(const Plan& plan) {
+  const std::optional<DType> config_dtype =
+      dtype_named(plan.origin.config.value(dtype_key(plan.origin.config), ""));
+  std::optional<DType> now;
+  bool changed = false;
+  for (const TensorPlan& tensor : expand(plan.made)) {
+    const TensorInfo* info = plan.out.find(tensor.hf.front());
+    const auto before = plan.origin.tensors.find(tensor.hf.front());
+    if (tensor.row->dtype != "keep" || !info || before == plan.origin.tensors.end()) continue;
+    if (now.value_or(info->dtype) != info->dtype) return {};
+    now = info->dtype;
+    const DType was = before->second.info.dtype;
+    changed |= was == DType::f8_e4m3 ? config_dtype && *config_dtype != info->dtype : was != info->dtype;
+  }
+  return changed ? now : std::nullopt;
+}
+
+Status edit_config(Plan& plan) {
+  const auto config = plan.origin.side_files.find("config.json");
+  if (config == plan.origin.side_files.end()) return {};
+  if (plan.origin.config.contains("quantization_config") && !has_fp8(plan.out)) {
+    TANDEM_TRY(config->second, without_key(config->second, "quantization_config"));
+    plan.remarks.push_back(
+        "config.json: quantization_config removed, since the weights are not fp8 any more (--like ORIGINAL "
+        "remakes them)");
+  }
+  if (const std::optional<DType> dtype = changed_dtype(plan)) {
+    const std::string key = dtype_key(plan.origin.config);
+    TANDEM_TRY(config->second, with_key(config->second, key, row(*dtype).long_name));
+    plan.remarks.push_back(fmt::format("config.json: {} is now {}; --dtype or --like gives another", key,
+                                       row(*dtype).long_name));
+  }
+  return {};
+}
+
+Status write_folder(const FileSystem& files, const std::string& folder, const Plan& plan,
+                    const TensorSource& tensors) {
+  HfWriteOptions write;
+  for (const TensorInfo& info : plan.out.tensors()) {
+    const auto original = plan.origin.tensors.find(info.name);
+    if (original != plan.origin.tensors.end()) write.shard_of[info.name] = original->second.shard;
+  }
+  TANDEM_CHECK(write_hf_weights(files, folder, tensors, write));
+  for (const auto& [name, content] : plan.origin.side_files) {
+    TANDEM_CHECK(write_text(files, join(folder, name), content));
+  }
+  return {};
+}
+
+ConvertReport report_of(const OpenedModel& source, const Plan& plan, const WatchedSource& tensors) {
+  std::map<std::string, const TensorPlan*> made_from;
+  const std::vector<TensorPlan> plans = expand(plan.made);
+  for (const TensorPlan& tensor : plans)
+    for (const std::string& hf : tensor.hf) made_from[hf] = &tensor;
+  ConvertReport report;
+  report.architecture = plan.origin.rules.architecture;
+  report.from = name(source.format);
+  report.to = name(ModelFormat::hf_folder);
+  report.remarks = plan.remarks;
+  for (const std::string& name : plan.back->remade_scales())
+    report.remarks.push_back("scales remade, since trained values no longer fit the original's: " + name);
+  for (const TensorInfo& info : plan.out.tensors()) {
+    ConvertedTensor line{info.name, {}, info.dtype, info.dtype, info.shape, {}, tensors.sha256(info.name),
+                         {}};
+    if (plan.back->find(info.name)) line.counts = plan.back->counts(info.name);
+    if (const auto found = made_from.find(info.name); found != made_from.end()) {
+      line.from = {found->second->tf};
+      line.from_dtype = plan.bundle.find(found->second->tf)->dtype;
+      line.steps = in_words(*found->second);
+    }
+    report.tensors.push_back(std::move(line));
+  }
+  return report;
+}
+
+Status refuse_odd_options(const ConvertOptions& options) {
+  if (!options.like.empty() && options.dtype)
+    return usage("convert_c4", "--like gives the dtypes: leave out --dtype");
+  if (!options.map_file.empty() || options.allow_tied_head)
+    return usage("convert_c4", "--map and --allow-tied-head are for the way to TensorFlow");
+  return {};
+}
+
+}  // namespace
+
+Result<ConvertReport> convert_back(const FileSystem& files, OpenedModel source,
+                                   const std::string& destination, const ConvertOptions& options) {
+  TANDEM_CHECK(refuse_odd_options(options));
+  Plan plan;
+  TANDEM_CHECK(read_like(files, options, plan));
+  TANDEM_CHECK(find_origin(source, options, plan));
+  TANDEM_CHECK(like_fits(plan));
+  TANDEM_CHECK(find_tensors(source, options, plan));
+  TANDEM_CHECK(make_output(options, plan));
+  TANDEM_CHECK(edit_config(plan));
+  TANDEM_CHECK(distinct_names(plan.out));
+  TANDEM_TRY(const uint64_t total, total_bytes(plan.out));
+  Meter meter(options, total);
+  const WatchedSource tensors(plan.out, std::ref(meter));
+
+  TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, options.force));
+  TANDEM_CHECK(write_folder(files, staged.path(), plan, tensors));
+  ConvertReport report = report_of(source, plan, tensors);
+  report.bytes = meter.done();
+  TANDEM_CHECK(no_overflow(report.tensors));
+  TANDEM_CHECK(staged.commit(options.force));
+  return report;
+}
+
+}  // namespace tandem

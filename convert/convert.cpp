@@ -1,0 +1,96 @@
+#include "convert/convert.h"
+
+#include "convert/direction.h"
+#include "convert/match_report.h"
+
+namespace tandem {
+namespace {
+
+/// The one list of targets.
+constexpr std::pair<std::string_view, ConvertTarget> kTargets[] = {
+    {"saved_model", ConvertTarget::saved_model},
+    {"checkpoint", ConvertTarget::checkpoint},
+    {"safetensors", ConvertTarget::safetensors},
+};
+
+Json to_json(const ConvertedTensor& tensor) {
+  return Json{{"name", tensor.name},
+              {"from", tensor.from},
+              {"from_dtype", row(tensor.from_dtype).long_name},
+              {"dtype", row(tensor.dtype).long_name},
+              {"shape", tensor.shape},
+              {"steps", tensor.steps},
+              {"sha256", tensor.sha256},
+              {"rounded", tensor.counts.rounded},
+              {"flushed", tensor.counts.flushed}};
+}
+
+}  // namespace
+
+Result<ConvertTarget> target_named(std::string_view name) {
+  for (const auto& [spelling, target] : kTargets)
+    if (spelling == name) return target;
+  return usage("convert_c4", "--to {}: expected saved_model, checkpoint or safetensors", name);
+}
+
+Json to_json(const ConvertReport& report) {
+  Json tensors = Json::array();
+  for (const ConvertedTensor& tensor : report.tensors) tensors.push_back(to_json(tensor));
+  return Json{{"architecture", report.architecture},
+              {"from", report.from},
+              {"to", report.to},
+              {"bytes", report.bytes},
+              {"remarks", report.remarks},
+              {"tensors", std::move(tensors)}};
+}
+
+Result<uint64_t> total_bytes(const TensorSource& source) {
+  uint64_t total = 0;
+  for (const TensorInfo& info : source.tensors()) {
+    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
+    const std::optional<uint64_t> sum = checked_add(total, bytes);
+    if (!sum) return corrupt("shape_c1", "the sizes of all tensors overflow at {}", info.name);
+    total = *sum;
+  }
+  return total;
+}
+
+Status distinct_names(const TensorSource& source) {
+  std::map<std::string, std::string> seen;
+  std::vector<std::string> lines;
+  for (const TensorInfo& info : source.tensors()) {
+    std::string folded = info.name;
+    for (char& c : folded)
+      if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
+    const auto [other, is_new] = seen.emplace(std::move(folded), info.name);
+    if (!is_new) lines.push_back(fmt::format("{} and {}", other->second, info.name));
+  }
+  if (lines.empty()) return {};
+  return all_problems("R4", "names that differ in case only", lines);
+}
+
+Status no_overflow(const std::vector<ConvertedTensor>& tensors) {
+  std::vector<std::string> lines;
+  for (const ConvertedTensor& tensor : tensors)
+    if (tensor.counts.overflowed)
+      lines.push_back(fmt::format("{}: {} finite values do not fit {}", tensor.name, tensor.counts.overflowed,
+                                  row(tensor.dtype).long_name));
+  if (lines.empty()) return {};
+  return all_problems("convert_c2", "values overflow", lines).because("bfloat16 and float32 have the range");
+}
+
+Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
+                              const std::string& destination, const ConvertOptions& options) {
+  TANDEM_TRY(OpenedModel opened, open_model(files, source));
+  const bool back = is_tensorflow(opened.format);
+  const bool to_tensorflow =
+      options.to.value_or(back ? ConvertTarget::safetensors : ConvertTarget::saved_model) !=
+      ConvertTarget::safetensors;
+  if (back == to_tensorflow)
+    return usage("convert_c4", "a {} is already on that side: --to does not fit", name(opened.format))
+        .at(source);
+  return back ? convert_back(files, std::move(opened), destination, options)
+              : convert_forward(files, std::move(opened), destination, options);
+}
+
+}  // namespace tandem

@@ -1,0 +1,65 @@
+#pragma once
+// A checkpoint carried from one side to the other, streaming; the output appears whole or not at all.
+
+#include <functional>
+#include <set>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/shape.h"
+
+namespace tandem {
+
+/// What to write.
+enum class ConvertTarget { saved_model, checkpoint, safetensors };
+Result<ConvertTarget> target_named(std::string_view name);
+
+struct ConvertOptions {
+  std::optional<ConvertTarget> to;  ///< nothing: saved_model from Hugging Face, safetensors from TensorFlow
+  std::optional<DType> dtype;       ///< storage; nothing keeps each tensor's own
+  DType compute = DType::f32;       ///< arithmetic of the SavedModel
+  std::string
+      like;  ///< the model that this one came from: its dtypes, fp8 scales, carried tensors, side files
+  std::string map_file;  ///< an edited structure map (tandem map --out)
+  bool force = false;    ///< replace an existing output
+  bool allow_tied_head =
+      false;  ///< a head that is missing though the config says untied: tie it, and record that
+  bool without_mtp = false;  ///< going back: leave out carried tensors that the TensorFlow side lacks
+  std::set<std::string> accepted_keys;  ///< config keys that nobody reads
+  /// Told the bytes done and to do; its error stops the conversion.
+  std::function<Status(uint64_t done, uint64_t total)> progress;
+};
+
+/// One tensor that was written.
+struct ConvertedTensor {
+  std::string name;
+  std::vector<std::string> from;
+  DType from_dtype;
+  DType dtype;
+  Shape shape;
+  std::vector<std::string> steps;  ///< in words
+  std::string sha256;              ///< of its data as written
+  CastCounts counts;               ///< what rounding did
+};
+
+struct ConvertReport {
+  std::string architecture;
+  std::string from;  ///< format of the source
+  std::string to;    ///< format of the output
+  std::vector<ConvertedTensor> tensors;
+  uint64_t bytes = 0;  ///< of tensor data written
+  std::vector<std::string>
+      remarks;  ///< what a user should know: dtype changed, tensors left out, keys edited
+};
+Json to_json(const ConvertReport& report);
+
+/// Converts `source` into the new folder `destination`. The direction follows from the source.
+/// Errors: exists (destination, without force); convert_c1 all tensors that do not fit the config, in one
+/// error; convert_c2 a value that overflows in the dtype asked for (D04); convert_c3 carried tensors are
+/// missing; convert_c4 options that do not go together; convert_c5 a tied copy differs from what it is tied
+/// to; those of readers, rules and lowering.
+Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
+                              const std::string& destination, const ConvertOptions& options);
+
+}  // namespace tandem

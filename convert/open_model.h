@@ -1,0 +1,49 @@
+#pragma once
+// A model on disk, whichever side it lies on: what inspect, map, convert and verify start from.
+
+#include <memory>
+#include <optional>
+
+#include "arch/architecture.h"
+#include "convert/record.h"
+#include "formats/hf_folder/hf_folder.h"
+#include "formats/tensor_bundle/tensor_bundle.h"
+
+namespace tandem {
+
+/// The one list of what a path can be.
+enum class ModelFormat { hf_folder, safetensors, saved_model, checkpoint };
+std::string_view name(ModelFormat format);  ///< "Hugging Face folder", ...
+inline bool is_tensorflow(ModelFormat format) {
+  return format == ModelFormat::saved_model || format == ModelFormat::checkpoint;
+}
+
+/// What lies at a path, judged by file names only (its bytes are checked when it is opened).
+/// Errors: missing; open_c1 a folder or file that is none of them; T7 a folder that is two of them.
+Result<ModelFormat> detect(const FileSystem& files, const std::string& path);
+
+/// A model, opened. Movable; sources stay valid while it lives.
+struct OpenedModel {
+  ModelFormat format;
+  std::string path;
+  std::unique_ptr<HfFolder> folder;               ///< Hugging Face side, or null
+  std::unique_ptr<TensorBundle> bundle;           ///< TensorFlow side, or null
+  std::map<std::string, std::string> side_files;  ///< name to content: config.json, tokenizer.json, ...
+  std::optional<Record> record;                   ///< of a converted model
+  Json config;                                    ///< null if there is none
+
+  const TensorSource& tensors() const {
+    if (folder) return *folder;
+    return *bundle;
+  }
+  std::vector<std::string> remarks() const;
+};
+
+/// Opens a model of any format. `allow_no_weights`: a folder with a config alone will do.
+Result<OpenedModel> open_model(const FileSystem& files, const std::string& path,
+                               bool allow_no_weights = false);
+
+/// make_model for an opened model. Errors: open_c2 there is no config.json.
+Result<Model> model_of(const OpenedModel& opened, const ArchOptions& options);
+
+}  // namespace tandem

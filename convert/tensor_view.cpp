@@ -1,0 +1,70 @@
+#include "convert/tensor_view.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+Result<uint64_t> bytes_of(const TensorSource& source, std::string_view tensor) {
+  const TensorInfo* info = source.find(tensor);
+  if (!info) return missing("", "there is no tensor {}", tensor);
+  return byte_count(info->dtype, info->shape);
+}
+
+}  // namespace
+
+void TensorView::add(TensorInfo info, const TensorSource& source, std::string name_there) {
+  origins_[info.name] = {&source, std::move(name_there)};
+  infos_.push_back(std::move(info));
+}
+
+void TensorView::add_all(const TensorSource& source) {
+  for (const TensorInfo& info : source.tensors()) add(info, source, info.name);
+}
+
+void TensorView::sort() {
+  std::sort(infos_.begin(), infos_.end(),
+            [](const TensorInfo& a, const TensorInfo& b) { return natural_less(a.name, b.name); });
+}
+
+Status TensorView::read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const {
+  const auto origin = origins_.find(tensor);
+  if (origin == origins_.end()) return missing("", "there is no tensor {}", tensor);
+  return origin->second.source->read(origin->second.name, byte_offset, out);
+}
+
+std::string TensorView::location(std::string_view tensor) const {
+  const auto origin = origins_.find(tensor);
+  return origin == origins_.end() ? "" : origin->second.source->location(origin->second.name);
+}
+
+WatchedSource::WatchedSource(const TensorSource& source, std::function<Status(uint64_t)> on_read)
+    : source_(source), on_read_(std::move(on_read)) {}
+
+Status WatchedSource::read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const {
+  TANDEM_CHECK(source_.read(tensor, byte_offset, out));
+  const std::lock_guard lock(mutex_);
+  if (byte_offset == 0) {
+    TANDEM_TRY(bytes_, bytes_of(*this, tensor));
+    current_ = tensor;
+    next_ = 0;
+    hash_ = std::make_unique<Sha256>();
+  }
+  if (current_ == tensor && next_ == byte_offset) {
+    hash_->update(out);
+    next_ += out.size();
+    if (next_ == bytes_) {
+      hashes_[current_] = hash_->hex();
+      current_.clear();
+    }
+  }
+  return on_read_ ? on_read_(out.size()) : Status{};
+}
+
+std::string WatchedSource::sha256(std::string_view tensor) const {
+  const std::lock_guard lock(mutex_);
+  const auto hash = hashes_.find(tensor);
+  return hash == hashes_.end() ? "" : hash->second;
+}
+
+}  // namespace tandem

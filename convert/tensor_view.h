@@ -1,0 +1,56 @@
+#pragma once
+// Sources made of other sources: some tensors picked and renamed, or every read watched.
+
+#include <functional>
+#include <mutex>
+
+#include "base/hash.h"
+#include "base/tensor_source.h"
+
+namespace tandem {
+
+/// Tensors of other sources under names of our own. The sources must outlive it.
+class TensorView : public TensorSource {
+ public:
+  /// `info` is the tensor as shown; its bytes are those of `name_there` in `source`.
+  void add(TensorInfo info, const TensorSource& source, std::string name_there);
+  /// All tensors of a source as they are.
+  void add_all(const TensorSource& source);
+  /// To be called after the last add: puts the tensors in canonical order.
+  void sort();
+  const std::vector<TensorInfo>& tensors() const override { return infos_; }
+  Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override;
+  std::string location(std::string_view tensor) const override;
+
+ private:
+  struct Origin {
+    const TensorSource* source;
+    std::string name;
+  };
+  std::vector<TensorInfo> infos_;
+  std::map<std::string, Origin, std::less<>> origins_;
+};
+
+/// A source whose reads are watched: each tensor that is read once from front to back gets a SHA-256.
+class WatchedSource : public TensorSource {
+ public:
+  /// `on_read` is called after each read with the number of bytes; its error is the read's.
+  WatchedSource(const TensorSource& source, std::function<Status(uint64_t)> on_read);
+  const std::vector<TensorInfo>& tensors() const override { return source_.tensors(); }
+  Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override;
+  std::string location(std::string_view tensor) const override { return source_.location(tensor); }
+  /// The hash of a tensor; empty unless all its bytes were read once, in order.
+  std::string sha256(std::string_view tensor) const;
+
+ private:
+  const TensorSource& source_;
+  std::function<Status(uint64_t)> on_read_;
+  mutable std::mutex mutex_;
+  mutable std::string current_;  // the tensor being hashed
+  mutable uint64_t next_ = 0;    // byte that continues it
+  mutable uint64_t bytes_ = 0;   // its size
+  mutable std::unique_ptr<Sha256> hash_;
+  mutable std::map<std::string, std::string, std::less<>> hashes_;
+};
+
+}  // namespace tandem
