@@ -1,0 +1,62 @@
+#include "base/hash.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/hash_internal.h"
+
+namespace tandem {
+namespace {
+
+TEST(Sha256, PublishedDigests) {
+  EXPECT_EQ(sha256_hex({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex(as_bytes("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Sha256, PiecesMakeTheSame) {
+  Sha256 hash;
+  hash.update(as_bytes("a"));
+  hash.update({});
+  hash.update(as_bytes("bc"));
+  EXPECT_EQ(hash.hex(), sha256_hex(as_bytes("abc")));
+}
+
+// RFC 3720, B.4, and the check value of the Castagnoli polynomial.
+TEST(Crc32c, PublishedValues) {
+  EXPECT_EQ(crc32c(0, as_bytes("123456789")), 0xe3069283u);
+  EXPECT_EQ(crc32c(0, std::vector<std::byte>(32, std::byte{0})), 0x8a9136aau);
+  EXPECT_EQ(crc32c(0, std::vector<std::byte>(32, std::byte{0xff})), 0x62a8ab43u);
+  EXPECT_EQ(crc32c(0, {}), 0u);
+}
+
+TEST(Crc32c, ContinuesFromWhatCameBefore) {
+  EXPECT_EQ(crc32c(crc32c(0, as_bytes("1234")), as_bytes("56789")), crc32c(0, as_bytes("123456789")));
+}
+
+TEST(Crc32c, TableAndProcessorAgree) {
+  if (!processor_has_crc32c()) GTEST_SKIP() << "no SSE4.2 here";
+  std::vector<std::byte> bytes(100);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
+  for (size_t begin = 0; begin < 9; ++begin)
+    for (size_t size = 0; size + begin <= bytes.size(); ++size) {
+      const auto part = std::span<const std::byte>(bytes).subspan(begin, size);
+      ASSERT_EQ(crc32c_by_table(0x12345678, part), crc32c_by_processor(0x12345678, part))
+          << begin << " " << size;
+    }
+}
+
+TEST(Crc32c, MaskingIsUndone) {
+  EXPECT_EQ(mask_crc(0), 0xa282ead8u);
+  for (uint32_t crc : {0u, 1u, 0xe3069283u, ~0u}) EXPECT_EQ(unmask_crc(mask_crc(crc)), crc);
+  EXPECT_NE(mask_crc(mask_crc(1)), 1u);
+}
+
+TEST(NameHash, IsFnv1a) {
+  EXPECT_EQ(name_hash(""), 0xcbf29ce484222325ull);
+  EXPECT_EQ(name_hash("a"), 0xaf63dc4c8601ec8cull);
+  EXPECT_EQ(name_hash("foobar"), 0x85944171f73967e8ull);
+}
+
+}  // namespace
+}  // namespace tandem

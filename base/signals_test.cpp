@@ -1,0 +1,49 @@
+#include "base/signals.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tandem {
+namespace {
+
+// The exit code of a child that runs `body` with the handlers in place.
+template <class Body>
+int exit_of(const Body& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    install_signal_handlers();
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Signals, NothingHappened) {
+  EXPECT_EQ(exit_of([] { return interrupted() ? 1 : interrupted_exit_code(); }), 0);
+}
+
+TEST(Signals, FirstOneIsNoted) {
+  const auto noted = [](int signal) {
+    return exit_of([&] {
+      ::raise(signal);
+      return interrupted() ? interrupted_exit_code() : 1;
+    });
+  };
+  EXPECT_EQ(noted(SIGINT), 130);
+  EXPECT_EQ(noted(SIGTERM), 143);
+}
+
+TEST(Signals, SecondOneEndsTheProcess) {
+  EXPECT_EQ(exit_of([] {
+              ::raise(SIGINT);
+              ::raise(SIGTERM);
+              return 1;
+            }),
+            143);
+}
+
+}  // namespace
+}  // namespace tandem
