@@ -59,7 +59,8 @@ def config_of(meta):
     return {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
         "mlp_bias": False, "pretraining_tp": 1, "rope_scaling": None, "tie_word_embeddings": True, "use_cache": True,
-        "initializer_range": 0.041666666666666664, "torch_dtype": "float32", "bos_token_id": meta["tokenizer.ggml.bos_token_id"],
+        "initializer_range": 0.041666666666666664, "is_llama_config": True, "rope_interleaved": False,
+        "torch_dtype": "float32", "bos_token_id": meta["tokenizer.ggml.bos_token_id"],
         "eos_token_id": meta["tokenizer.ggml.eos_token_id"], "pad_token_id": meta["tokenizer.ggml.padding_token_id"],
         "hidden_size": meta["llama.embedding_length"], "intermediate_size": meta["llama.feed_forward_length"],
         "num_hidden_layers": meta["llama.block_count"], "num_attention_heads": meta["llama.attention.head_count"],
