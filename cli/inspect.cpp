@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "convert/match_report.h"
+#include "convert/named_tensors.h"
 #include "convert/open_model.h"
 
 namespace tandem {
@@ -52,8 +53,9 @@ void match_weights(const OpenedModel& opened, Findings& findings) {
     findings.remarks.push_back("no weights here: counts are the config's");
   } else {
     const RuleTable& rules = opened.record ? opened.record->rules : findings.model->rules;
-    for (const std::string& line : missing_on_tensorflow_side(rules, opened.tensors()))
-      findings.blocks.push_back(line);
+    const NamedTensors named = find_named(opened.tensors(), rules);
+    for (const std::string& line : named.wrong) findings.blocks.push_back(line);
+    for (const std::string& line : named.carried) findings.remarks.push_back("carried, " + line);
   }
 }
 

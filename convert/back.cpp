@@ -1,7 +1,11 @@
 // TensorFlow to Hugging Face, also after training on the TensorFlow side.
 
+#include <algorithm>
+#include <set>
+
 #include "convert/direction.h"
 #include "convert/match_report.h"
+#include "convert/named_tensors.h"
 #include "convert/side_files.h"
 #include "convert/structure_map.h"
 #include "rules/transform.h"
@@ -22,7 +26,8 @@ struct Plan {
   Origin origin;
   std::optional<OpenedModel> like;
   TensorView bundle;       ///< the tensors of the source by the names of the rules
-  TensorView like_bundle;  ///< the same of a --like on the TensorFlow side
+  TensorView like_folder;  ///< a --like on the Hugging Face side, less what is carried
+  TensorView like_bundle;  ///< a --like on the TensorFlow side, by the names of the rules
   RuleTable made;          ///< rows whose tensors the source has
   RuleTable carried;       ///< rows whose tensors come from --like
   std::unique_ptr<ToHuggingFace> back;
@@ -86,42 +91,6 @@ Status like_fits(const Plan& plan) {
   return all_problems("convert_c1", "--like is of another model", lines).at(plan.like->path);
 }
 
-/// What stands before the rules' names: "" as a rule, "model/" where Python tracked the whole model under a
-/// name.
-std::string prefix_of(const TensorSource& bundle, const std::vector<TensorPlan>& plans) {
-  for (const TensorPlan& plan : plans) {
-    if (bundle.find(plan.tf)) return "";
-    for (const TensorInfo& info : bundle.tensors())
-      if (info.name.ends_with("/" + plan.tf)) return info.name.substr(0, info.name.size() - plan.tf.size());
-  }
-  return "";
-}
-
-struct Missing {
-  std::vector<std::string> used;     ///< the graph needs them
-  std::vector<std::string> carried;  ///< only carried (MTP)
-};
-
-/// Adds the tensors that the rules name; lists those that are missing or of another shape.
-Missing add_named(const TensorBundle& bundle, const RuleTable& rules, TensorView& view) {
-  Missing missing;
-  const std::vector<TensorPlan> plans = expand(rules);
-  const std::string prefix = prefix_of(bundle, plans);
-  for (const TensorPlan& plan : plans) {
-    const TensorInfo* found = bundle.find(prefix + plan.tf);
-    auto& lines = plan.row->in_graph ? missing.used : missing.carried;
-    if (!found)
-      lines.push_back("missing: " + plan.tf);
-    else if (found->shape != plan.tf_shape)
-      missing.used.push_back(fmt::format("wrong: {}: shape {}, expected {}", plan.tf, to_string(found->shape),
-                                         to_string(plan.tf_shape)));
-    else
-      view.add({plan.tf, found->dtype, found->shape}, bundle, found->name);
-  }
-  view.sort();
-  return missing;
-}
-
 void remark_unused(const TensorBundle& bundle, const TensorView& used, Plan& plan) {
   const size_t unused = bundle.tensors().size() - used.tensors().size();
   if (unused == 0) return;
@@ -131,42 +100,35 @@ void remark_unused(const TensorBundle& bundle, const TensorView& used, Plan& pla
                   unused));
 }
 
-RuleTable rows_where(const RuleTable& table, bool in_graph) {
-  RuleTable chosen{table.architecture, {}};
-  for (const RuleRow& row : table.rows)
-    if (row.in_graph == in_graph) chosen.rows.push_back(row);
-  return chosen;
-}
-
-Status decide_carried(const OpenedModel& source, const ConvertOptions& options, const Missing& missing,
-                      Plan& plan) {
+Status decide_carried(const OpenedModel& source, const ConvertOptions& options,
+                      const std::vector<std::string>& carried, Plan& plan) {
   plan.made = plan.origin.rules;
-  if (missing.carried.empty()) return {};
+  if (carried.empty()) return {};
   plan.made = rows_where(plan.origin.rules, true);
   if (options.without_mtp) {
     plan.remarks.push_back(
-        fmt::format("left out, as --without-mtp asks: {} carried tensors", missing.carried.size()));
+        fmt::format("left out, as --without-mtp asks: {} carried tensors", carried.size()));
     return {};
   }
   if (!plan.like)
     return all_problems("convert_c3", "tensors that the graph does not use (MTP) are not in this checkpoint",
-                        missing.carried)
+                        carried)
         .at(source.path)
         .because(
             "saving from Python keeps variables only; --like ORIGINAL takes them from there, --without-mtp "
             "leaves them out");
   plan.carried = rows_where(plan.origin.rules, false);
-  plan.remarks.push_back(
-      fmt::format("taken from {}: {} carried tensors", plan.like->path, missing.carried.size()));
+  plan.remarks.push_back(fmt::format("taken from {}: {} carried tensors", plan.like->path, carried.size()));
   return {};
 }
 
 Status find_tensors(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
-  const Missing missing = add_named(*source.bundle, plan.origin.rules, plan.bundle);
-  if (!missing.used.empty())
-    return all_problems("convert_c1", "the checkpoint does not fit the rules", missing.used).at(source.path);
+  NamedTensors named = find_named(*source.bundle, plan.origin.rules);
+  if (!named.wrong.empty())
+    return all_problems("convert_c1", "the checkpoint does not fit the rules", named.wrong).at(source.path);
+  plan.bundle = std::move(named.view);
   remark_unused(*source.bundle, plan.bundle, plan);
-  return decide_carried(source, options, missing, plan);
+  return decide_carried(source, options, named.carried, plan);
 }
 
 /// Names of a table's tensors on the Hugging Face side, with scales.
@@ -190,10 +152,10 @@ Status add_carried(Plan& plan) {
         plan.out.add(*info, *plan.like->folder, name);
     return {};
   }
-  const Missing missing = add_named(*plan.like->bundle, plan.carried, plan.like_bundle);
-  if (!missing.carried.empty())
-    return all_problems("convert_c3", "--like lacks carried tensors too", missing.carried)
-        .at(plan.like->path);
+  NamedTensors named = find_named(*plan.like->bundle, plan.carried);
+  if (!named.carried.empty())
+    return all_problems("convert_c3", "--like lacks carried tensors too", named.carried).at(plan.like->path);
+  plan.like_bundle = std::move(named.view);
   TANDEM_TRY(plan.carried_back, ToHuggingFace::make(plan.carried, plan.like_bundle, {}));
   plan.out.add_all(*plan.carried_back);
   return {};
@@ -217,13 +179,27 @@ bool kept_under_other_name(const Plan& plan, const std::string& name) {
   return false;
 }
 
+/// ToHuggingFace asks of its `like` what the rows in `made` need, and copies the rest of it.
+const TensorSource* like_of(Plan& plan) {
+  if (!plan.like || !plan.like->folder) return nullptr;
+  const bool all_made = plan.made.rows.size() == plan.origin.rules.rows.size();
+  const std::vector<std::string> carried =
+      hf_names(all_made ? RuleTable{} : rows_where(plan.origin.rules, false));
+  const std::set<std::string> apart(carried.begin(), carried.end());
+  for (const TensorInfo& info : plan.like->folder->tensors())
+    if (!apart.contains(info.name)) plan.like_folder.add(info, *plan.like->folder, info.name);
+  return &plan.like_folder;
+}
+
 Status make_output(const ConvertOptions& options, Plan& plan) {
   BackOptions back;
-  if (plan.like && plan.like->folder) back.like = plan.like->folder.get();
+  back.like = like_of(plan);
   back.dtype = options.dtype;
   TANDEM_TRY(plan.back, ToHuggingFace::make(plan.made, plan.bundle, back));
   for (const TensorInfo& info : plan.back->tensors())
     if (!kept_under_other_name(plan, info.name)) plan.out.add(info, *plan.back, info.name);
+  for (const std::string& name : plan.back->copied())
+    plan.remarks.push_back("copied from --like as it is: " + name);
   add_ties(plan);
   TANDEM_CHECK(add_carried(plan));
   plan.out.sort();

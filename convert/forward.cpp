@@ -69,37 +69,6 @@ Status all_matched(const OpenedModel& source, const Match& found) {
   return error;
 }
 
-Result<bool> same_bytes(const TensorSource& source, const TensorInfo& a, const TensorInfo& b) {
-  if (a.dtype != b.dtype || a.shape != b.shape) return false;
-  TANDEM_TRY(const uint64_t bytes, byte_count(a.dtype, a.shape));
-  constexpr uint64_t kPiece = 4 << 20;
-  std::vector<std::byte> left(std::min(kPiece, bytes)), right(left.size());
-  for (uint64_t at = 0; at < bytes; at += kPiece) {
-    const size_t size = std::min(kPiece, bytes - at);
-    TANDEM_CHECK(source.read(a.name, at, std::span(left).first(size)));
-    TANDEM_CHECK(source.read(b.name, at, std::span(right).first(size)));
-    if (!std::equal(left.begin(), left.begin() + size, right.begin())) return false;
-  }
-  return true;
-}
-
-/// A tied copy that is in the file must be what it is tied to.
-Status check_ties(const OpenedModel& source, const RuleTable& rules) {
-  for (const RuleRow& row : rules.rows) {
-    if (row.tied_to.empty()) continue;
-    const TensorInfo* copy = source.folder->find(row.hf);
-    const TensorInfo* original = source.folder->find(row.tied_to);
-    if (!copy || !original) continue;
-    TANDEM_TRY(const bool same, same_bytes(*source.folder, *copy, *original));
-    if (!same)
-      return invalid("convert_c5", "{} is tied to {} by the config, but their values differ", row.hf,
-                     row.tied_to)
-          .at(source.path)
-          .because("the config's tie_word_embeddings is wrong, or the file is");
-  }
-  return {};
-}
-
 /// Every weight of the contract has exactly one tensor, and every tensor in the graph is a weight of the
 /// contract.
 Status covers(const Contract& contract, const std::vector<TensorPlan>& plans) {
@@ -186,13 +155,14 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   TANDEM_TRY(plan->rules, rules_for(files, plan->model, options));
   const Match found = match(plan->rules, *source.folder);
   TANDEM_CHECK(all_matched(source, found));
-  TANDEM_CHECK(check_ties(source, plan->rules));
   for (const std::string& line : found.ignored) plan->remarks.push_back("not converted: " + line);
   TransformOptions transform;
   transform.dtype = options.dtype;
   transform.fp8_dtype = plan->model.dtype;
   TANDEM_TRY(plan->tensors, ToTensorFlow::make(plan->rules, *source.folder, transform));
   plan->plans = expand(plan->rules);
+  std::erase_if(plan->plans,
+                [&](const TensorPlan& tensor) { return !plan->tensors->find(tensor.tf); });  // optional ones
   remark_dtype(source, options, *plan);
   TANDEM_CHECK(make_graph(source, found, options, *plan));
   return plan;

@@ -10,19 +10,6 @@ std::vector<std::string> problems(const Match& match) {
   return lines;
 }
 
-std::vector<std::string> missing_on_tensorflow_side(const RuleTable& rules, const TensorSource& bundle) {
-  std::vector<std::string> lines;
-  for (const TensorPlan& plan : expand(rules)) {
-    const TensorInfo* found = bundle.find(plan.tf);
-    if (!found)
-      lines.push_back("missing: " + plan.tf);
-    else if (found->shape != plan.tf_shape)
-      lines.push_back(fmt::format("wrong: {}: shape {}, expected {}", plan.tf, to_string(found->shape),
-                                  to_string(plan.tf_shape)));
-  }
-  return lines;
-}
-
 Error all_problems(std::string rule, std::string_view what, const std::vector<std::string>& problems) {
   constexpr size_t kShown = 40;
   std::string text =

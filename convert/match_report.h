@@ -8,9 +8,6 @@ namespace tandem {
 /// Every difference of a match, a line each: "missing: model.norm.weight".
 std::vector<std::string> problems(const Match& match);
 
-/// The tensors of a table that a TensorFlow checkpoint lacks or holds in another shape, a line each.
-std::vector<std::string> missing_on_tensorflow_side(const RuleTable& rules, const TensorSource& bundle);
-
 /// One error for all problems: the count, then a line each (40 at most, and how many more).
 Error all_problems(std::string rule, std::string_view what, const std::vector<std::string>& problems);
 

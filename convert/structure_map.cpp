@@ -1,6 +1,7 @@
 #include "convert/structure_map.h"
 
 #include "convert/match_report.h"
+#include "convert/named_tensors.h"
 #include "rules/transform.h"
 
 namespace tandem {
@@ -35,7 +36,7 @@ MappedTensor mapped(const TensorPlan& plan, const OpenedModel& opened, DType con
 }
 
 std::vector<std::string> weight_problems(const RuleTable& rules, const OpenedModel& opened) {
-  if (opened.bundle) return missing_on_tensorflow_side(rules, *opened.bundle);
+  if (opened.bundle) return find_named(*opened.bundle, rules).wrong;
   return opened.folder->has_weights() ? problems(match(rules, *opened.folder)) : std::vector<std::string>{};
 }
 
