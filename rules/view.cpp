@@ -1,0 +1,220 @@
+#include "rules/view.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "rules/row.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kLeastMemory = 64;      // a few elements of any dtype
+constexpr uint64_t kCopyBuffer = 1 << 20;  // of reads in order; fits in a cache
+constexpr uint64_t kTileRows = 64, kTileColumns = 128;
+constexpr uint64_t kTileStride =
+    kTileColumns + 16;  // not a power of two: columns of a tile fall into different cache sets
+
+Shape strides_of(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
+  return strides;
+}
+
+/// What lies on the view's axis i, put on the source's axis axes[i].
+Shape on_source_axes(const Shape& of_view, const std::vector<uint64_t>& axes) {
+  Shape of_source(axes.size());
+  for (size_t i = 0; i < axes.size(); i++) of_source[axes[i]] = of_view[i];
+  return of_source;
+}
+
+uint64_t dot(const Shape& a, const Shape& b) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < a.size(); i++) sum += a[i] * b[i];
+  return sum;
+}
+
+template <class T>
+void transpose_tile(const std::byte* from, std::byte* to, uint64_t to_stride, uint64_t rows,
+                    uint64_t columns) {
+  for (uint64_t column = 0; column < columns; column++)
+    for (uint64_t row = 0; row < rows; row++)
+      std::memcpy(to + (column * to_stride + row) * sizeof(T),
+                  from + (row * kTileStride + column) * sizeof(T), sizeof(T));
+}
+
+void transpose_tile(size_t element, const std::byte* from, std::byte* to, uint64_t to_stride, uint64_t rows,
+                    uint64_t columns) {
+  const auto transpose = element == 1   ? transpose_tile<uint8_t>
+                         : element == 2 ? transpose_tile<uint16_t>
+                         : element == 4 ? transpose_tile<uint32_t>
+                                        : transpose_tile<uint64_t>;
+  transpose(from, to, to_stride, rows, columns);
+}
+
+Result<CastCounts> convert_or_copy(const ConvertRun& convert, uint64_t first, std::span<const std::byte> from,
+                                   std::span<std::byte> to) {
+  if (convert) return convert(first, from, to);
+  std::copy(from.begin(), from.end(), to.begin());
+  return CastCounts{};
+}
+
+}  // namespace
+
+Shape View::shape() const { return permuted(source_shape, axes); }
+
+bool View::in_order() const {
+  std::vector<uint64_t> moving;
+  for (uint64_t axis : axes)
+    if (source_shape[axis] != 1) moving.push_back(axis);
+  return std::is_sorted(moving.begin(), moving.end());
+}
+
+Status View::read_source(uint64_t first, std::span<std::byte> out) const {
+  if (slot) first += *slot * element_count(whole(source_shape));
+  return source->read(tensor->name, first * size_of(tensor->dtype), out);
+}
+
+Box next_box(const Shape& shape, uint64_t first, uint64_t count) {
+  const Shape strides = strides_of(shape);
+  Box box{Shape(shape.size()), Shape(shape.size(), 1)};
+  for (size_t axis = 0; axis < shape.size(); axis++) box.begin[axis] = first / strides[axis] % shape[axis];
+  for (size_t axis = 0; axis < shape.size(); axis++) {
+    if (first % strides[axis] != 0 || strides[axis] > count) continue;
+    box.size[axis] = std::min(count / strides[axis], shape[axis] - box.begin[axis]);
+    std::copy(shape.begin() + axis + 1, shape.end(), box.size.begin() + axis + 1);
+    break;
+  }
+  return box;
+}
+
+/// A box of a source tensor in memory, in the source's dtype and order.
+struct ViewReader::Block {
+  const View* view;
+  Box view_box;
+  Box source_box;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+// A read below small_ loads what it asked for, and no more.
+ViewReader::ViewReader(uint64_t memory)
+    : memory_(std::max(memory, kLeastMemory)), small_(std::min<uint64_t>(memory_ / 4, 256 << 10)) {}
+
+Result<CastCounts> ViewReader::read(const View& view, const ConvertRun& convert, uint64_t first,
+                                    std::span<std::byte> out) const {
+  if (view.in_order()) return read_in_order(view, convert, first, out);
+  const Shape shape = view.shape();
+  const size_t element = size_of(view.dtype);
+  const uint64_t fitting = memory_ / size_of(view.tensor->dtype);  // elements of the source
+  const uint64_t row = strides_of(shape)[0];
+  const uint64_t block_rows = fitting / row;
+  CastCounts counts;
+  while (!out.empty()) {
+    uint64_t count = out.size() / element;
+    std::shared_ptr<const Block> block;
+    if (block_rows > 0 && out.size() >= small_) {
+      const uint64_t begin = first / row / block_rows * block_rows;
+      const uint64_t rows = std::min(block_rows, shape[0] - begin);
+      TANDEM_TRY(block, row_block(view, begin, rows));
+      count = std::min(count, (begin + rows) * row - first);
+    }
+    const Box box = next_box(shape, first, block ? count : std::min(count, fitting));
+    if (!block) {
+      TANDEM_TRY(block, load(view, box));
+    }
+    count = element_count(box);
+    TANDEM_TRY(const CastCounts more, convert_box(view, convert, *block, box, out.first(count * element)));
+    counts += more;
+    first += count;
+    out = out.subspan(count * element);
+  }
+  return counts;
+}
+
+Result<CastCounts> ViewReader::read_in_order(const View& view, const ConvertRun& convert, uint64_t first,
+                                             std::span<std::byte> out) const {
+  if (!convert) {
+    TANDEM_CHECK(view.read_source(first, out));
+    return CastCounts{};
+  }
+  const size_t from = size_of(view.tensor->dtype), to = size_of(view.dtype);
+  const uint64_t limit = std::min(memory_, kCopyBuffer) / from;
+  std::vector<std::byte> buffer(std::min<uint64_t>(limit, out.size() / to) * from);
+  CastCounts counts;
+  while (!out.empty()) {
+    const uint64_t count = std::min<uint64_t>(limit, out.size() / to);
+    const auto bytes = std::span(buffer).first(count * from);
+    TANDEM_CHECK(view.read_source(first, bytes));
+    TANDEM_TRY(const CastCounts more, convert(first, bytes, out.first(count * to)));
+    counts += more;
+    first += count;
+    out = out.subspan(count * to);
+  }
+  return counts;
+}
+
+Result<std::shared_ptr<const ViewReader::Block>> ViewReader::row_block(const View& view, uint64_t first_row,
+                                                                       uint64_t rows) const {
+  // The lock is held while loading, so that threads that want the same block load it once.
+  const std::lock_guard lock(mutex_);
+  if (last_ && last_->view == &view && last_->view_box.begin[0] == first_row) return last_;
+  last_.reset();
+  Box box = whole(view.shape());
+  box.begin[0] = first_row;
+  box.size[0] = rows;
+  TANDEM_TRY(last_, load(view, box));
+  return last_;
+}
+
+Result<std::shared_ptr<const ViewReader::Block>> ViewReader::load(const View& view, const Box& box) {
+  Block block{&view, box, {on_source_axes(box.begin, view.axes), on_source_axes(box.size, view.axes)}, {}};
+  const uint64_t bytes = element_count(box) * size_of(view.tensor->dtype);
+  block.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  Box of_tensor = block.source_box;
+  if (view.slot) {
+    of_tensor.begin.insert(of_tensor.begin.begin(), *view.slot);
+    of_tensor.size.insert(of_tensor.size.begin(), 1);
+  }
+  TANDEM_CHECK(read_box(*view.source, *view.tensor, of_tensor, std::span(block.bytes.get(), bytes)));
+  return std::make_shared<const Block>(std::move(block));
+}
+
+Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& convert, const Block& block,
+                                           const Box& box, std::span<std::byte> out) {
+  // Everything below is on the source's axes. `along` is contiguous in the source, `across` in the view.
+  const size_t rank = view.axes.size(), along = rank - 1, across = view.axes.back();
+  const size_t from = size_of(view.tensor->dtype), to = size_of(view.dtype);
+  const Shape size = on_source_axes(box.size, view.axes), begin = on_source_axes(box.begin, view.axes);
+  const Shape flat = strides_of(view.source_shape);
+  const Shape in_block = strides_of(block.source_box.size);
+  const Shape in_out = on_source_axes(strides_of(box.size), view.axes);
+  const uint64_t block_start = dot(block.source_box.begin, in_block);
+  const uint64_t rows = across == along ? 1 : kTileRows;
+  const uint64_t columns = across == along ? size[along] : kTileColumns;
+
+  std::vector<std::byte> tile(across == along ? 0 : kTileRows * kTileStride * to);
+  CastCounts counts;
+  Shape step(rank, 1);  // of the walk over tiles
+  step[across] = rows;
+  step[along] = columns;
+  Shape at(rank, 0);
+  while (true) {
+    const uint64_t tile_rows = across == along ? 1 : std::min(rows, size[across] - at[across]);
+    const uint64_t tile_columns = std::min(columns, size[along] - at[along]);
+    const uint64_t source = dot(begin, in_block) + dot(at, in_block) - block_start;
+    const uint64_t first = dot(begin, flat) + dot(at, flat);
+    std::byte* const target = out.data() + dot(at, in_out) * to;
+    for (uint64_t row = 0; row < tile_rows; row++) {
+      const std::span in(block.bytes.get() + (source + row * in_block[across]) * from, tile_columns * from);
+      std::byte* const made = across == along ? target : tile.data() + row * kTileStride * to;
+      TANDEM_TRY(const CastCounts more, convert_or_copy(convert, first + row * flat[across], in,
+                                                        std::span(made, tile_columns * to)));
+      counts += more;
+    }
+    if (across != along) transpose_tile(to, tile.data(), target, in_out[along], tile_rows, tile_columns);
+    size_t axis = rank;
+    while (axis > 0 && (at[axis - 1] += step[axis - 1]) >= size[axis - 1]) at[--axis] = 0;
+    if (axis == 0) return counts;
+  }
+}
+
+}  // namespace tandem
