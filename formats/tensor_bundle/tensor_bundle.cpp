@@ -1,0 +1,342 @@
+#include "formats/tensor_bundle/tensor_bundle.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/hash.h"
+#include "formats/tensor_bundle/bundle_prefix.h"
+#include "formats/tensor_bundle/coding.h"
+#include "formats/tensor_bundle/index.h"
+#include "formats/tensor_bundle/object_graph.h"
+#include "formats/tensor_bundle/string_tensor.h"
+#include "formats/tensor_bundle/table.h"
+
+namespace tandem {
+namespace {
+
+constexpr uint64_t kMaxIndexBytes = 256ull << 20;
+constexpr uint64_t kMaxStringBytes = 64ull << 20;
+constexpr uint64_t kReadBytes = 4ull << 20;  // at a time, when checksums are verified
+constexpr int kTensorflowString = tensorflow::DT_STRING;
+
+std::string shard_name(std::string_view prefix, uint32_t shard, uint32_t shards) {
+  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
+}
+
+/// The name of an entry that no edge leads to.
+std::string name_of_key(std::string_view key) {
+  if (!key.ends_with(kValueSuffix)) return std::string(key);
+  key.remove_suffix(kValueSuffix.size());
+  std::string name;
+  for (size_t i = 0; i < key.size(); ++i) {
+    name.push_back(key[i]);
+    if (key.substr(i, 2) == "..") ++i;
+  }
+  return name;
+}
+
+/// One tensor under its chosen name.
+struct NamedTensor {
+  const StoredTensor* stored;
+  std::string key;
+  std::vector<std::string> aliases;
+};
+
+/// Bytes [begin, begin + size) of a tensor lie `from` bytes into a piece.
+struct Run {
+  uint64_t begin, from, size;
+};
+
+/// Calls `visit` for each stretch of a piece that is contiguous in the tensor, in order.
+template <class Visit>
+Status for_each_run(const Box& box, const Shape& shape, uint64_t element_size, Visit visit) {
+  size_t axes = shape.size();  // the axes whose rows are separate runs
+  uint64_t run = element_size;
+  while (axes > 0) {
+    --axes;
+    run *= box.size[axes];
+    if (box.size[axes] != shape[axes]) break;
+  }
+  if (run == 0) return {};
+  Shape strides(shape.size(), element_size);  // in bytes, of the whole tensor
+  for (size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
+  uint64_t begin = 0, count = 1;
+  for (size_t axis = 0; axis < shape.size(); ++axis) begin += box.begin[axis] * strides[axis];
+  for (size_t axis = 0; axis < axes; ++axis) count *= box.size[axis];
+  Shape at(axes, 0);
+  for (uint64_t i = 0; i < count; ++i) {
+    TANDEM_CHECK(visit(Run{begin, i * run, run}));
+    for (size_t axis = axes; axis-- > 0;) {
+      begin += strides[axis];
+      if (++at[axis] < box.size[axis]) break;
+      begin -= at[axis] * strides[axis];
+      at[axis] = 0;
+    }
+  }
+  return {};
+}
+
+class OpenBundle : public TensorBundle {
+ public:
+  static Result<std::unique_ptr<TensorBundle>> open(const FileSystem& files, const std::string& path) {
+    TANDEM_TRY(const std::string prefix, bundle_prefix(files, path));
+    auto bundle = std::make_unique<OpenBundle>(prefix);
+    TANDEM_TRY(const std::string index, read_text(files, bundle->index_path(), kMaxIndexBytes));
+    TANDEM_TRY(bundle->index_, parse_index(index, bundle->index_path()));
+    TANDEM_CHECK(bundle->open_shards(files));
+    TANDEM_CHECK(bundle->name_tensors());
+    return std::unique_ptr<TensorBundle>(std::move(bundle));
+  }
+
+  explicit OpenBundle(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  const std::vector<TensorInfo>& tensors() const override { return infos_; }
+
+  Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override {
+    TANDEM_TRY(const NamedTensor* named, find_named(tensor));
+    const StoredTensor& stored = *named->stored;
+    const uint64_t element_size = size_of(*stored.dtype);
+    uint64_t bytes = 0;
+    for (const StoredPiece& piece : stored.pieces) bytes += piece.size;
+    if (byte_offset > bytes || out.size() > bytes - byte_offset)
+      return bug("", "bytes {} to {} of '{}', which has {}", byte_offset, byte_offset + out.size(), tensor,
+                 bytes);
+    const uint64_t end = byte_offset + out.size();
+    for (const StoredPiece& piece : stored.pieces) {
+      TANDEM_CHECK(for_each_run(piece.box, stored.shape, element_size, [&](const Run& run) -> Status {
+        const uint64_t first = std::max(run.begin, byte_offset), last = std::min(run.begin + run.size, end);
+        if (first >= last) return {};
+        return shards_.at(piece.shard)
+            ->read(piece.offset + run.from + (first - run.begin),
+                   out.subspan(first - byte_offset, last - first));
+      }));
+    }
+    return {};
+  }
+
+  std::string location(std::string_view tensor) const override {
+    const auto named = named_.find(tensor);
+    if (named == named_.end()) return index_path();
+    const StoredPiece& piece = named->second.stored->pieces.front();
+    return fmt::format("{} bytes {} to {}", shard_path(piece.shard), piece.offset, piece.offset + piece.size);
+  }
+
+  Status verify_checksums() const override {
+    for (const auto& [key, tensor] : index_.tensors)
+      for (const StoredPiece& piece : tensor.pieces)
+        if (tensor.dtype || tensor.tensorflow_dtype == kTensorflowString)
+          if (auto same = verify(tensor, piece); !same.ok())
+            return std::move(same).error().at(fmt::format("{}: {}", shard_path(piece.shard), printable(key)));
+    return {};
+  }
+
+  Result<std::string> read_string(std::string_view key) const override {
+    const auto found = index_.tensors.find(key);
+    if (found == index_.tensors.end()) return missing("", "no entry '{}'", printable(key)).at(index_path());
+    const StoredTensor& tensor = found->second;
+    if (tensor.tensorflow_dtype != kTensorflowString || !tensor.shape.empty())
+      return corrupt("T5", "'{}' is no scalar string", printable(key)).at(index_path());
+    auto strings = read_strings(tensor, tensor.pieces.front());
+    if (!strings.ok())
+      return std::move(strings).error().at(shard_path(tensor.pieces.front().shard),
+                                           tensor.pieces.front().offset);
+    return std::move(strings).value().front();
+  }
+
+  bool has_object_graph() const override { return index_.tensors.contains(kObjectGraphKey); }
+
+  std::vector<std::string> aliases(std::string_view tensor) const override {
+    const auto named = named_.find(tensor);
+    return named == named_.end() ? std::vector<std::string>{} : named->second.aliases;
+  }
+
+  const std::vector<std::string>& remarks() const override { return remarks_; }
+
+ private:
+  std::string index_path() const { return prefix_ + ".index"; }
+  std::string shard_path(uint32_t shard) const { return shard_name(prefix_, shard, index_.shards); }
+
+  /// Opens the shards that hold something, and checks that every piece lies inside its own.
+  Status open_shards(const FileSystem& files) {
+    for (const auto& [key, tensor] : index_.tensors) {
+      for (const StoredPiece& piece : tensor.pieces) {
+        auto& shard = shards_[piece.shard];
+        if (!shard) {
+          TANDEM_TRY(shard, files.open(shard_path(piece.shard)));
+        }
+        if (piece.offset > shard->size() || piece.size > shard->size() - piece.offset)
+          return corrupt("T5", "'{}' takes bytes {} to {}, the file has {}", printable(key), piece.offset,
+                         piece.offset + piece.size, shard->size())
+              .at(shard->path())
+              .because("cut short while it was copied?");
+      }
+    }
+    return {};
+  }
+
+  Status name_tensors() {
+    std::map<std::string, std::vector<std::string>> names;
+    if (has_object_graph()) {
+      TANDEM_TRY(const std::string graph, read_string(kObjectGraphKey));
+      auto found = names_by_key(graph);
+      if (!found.ok()) return std::move(found).error().at(index_path());
+      names = std::move(found).value();
+    }
+    for (const auto& [key, list] : names)
+      if (!index_.tensors.contains(key))
+        return corrupt("T4", "variable '{}' of the object graph has no entry '{}'", printable(list.front()),
+                       printable(key))
+            .at(index_path());
+    for (const auto& [key, tensor] : index_.tensors) {
+      if (!tensor.dtype) {
+        if (key != kObjectGraphKey)
+          remarks_.push_back(tensor.tensorflow_dtype == kTensorflowString
+                                 ? printable(key) + ": a string"
+                                 : fmt::format("{}: TensorFlow dtype {} has no counterpart", printable(key),
+                                               tensor.tensorflow_dtype));
+        continue;
+      }
+      const auto known = names.find(key);
+      auto aliases = known != names.end() ? known->second : std::vector{name_of_key(key)};
+      std::string name = aliases.front();
+      infos_.push_back({name, *tensor.dtype, tensor.shape});
+      if (!named_.emplace(std::move(name), NamedTensor{&tensor, key, std::move(aliases)}).second)
+        return corrupt("T4", "two tensors are named '{}'", printable(infos_.back().name)).at(index_path());
+    }
+    std::sort(infos_.begin(), infos_.end(),
+              [](const TensorInfo& a, const TensorInfo& b) { return natural_less(a.name, b.name); });
+    return {};
+  }
+
+  Result<const NamedTensor*> find_named(std::string_view tensor) const {
+    const auto found = named_.find(tensor);
+    if (found == named_.end()) return missing("", "no tensor '{}'", tensor).at(index_path());
+    return &found->second;
+  }
+
+  Result<std::vector<std::string>> read_strings(const StoredTensor& tensor, const StoredPiece& piece) const {
+    if (piece.size > kMaxStringBytes)
+      return corrupt("T5", "a string tensor of {} bytes, the limit is {}", piece.size, kMaxStringBytes);
+    std::string bytes(piece.size, '\0');
+    TANDEM_CHECK(shards_.at(piece.shard)->read(piece.offset, std::as_writable_bytes(std::span(bytes))));
+    TANDEM_TRY(const uint64_t count, element_count(tensor.shape));
+    return decode_strings(bytes, count, piece.masked_crc);
+  }
+
+  Status verify(const StoredTensor& tensor, const StoredPiece& piece) const {
+    if (!tensor.dtype) {
+      auto strings = read_strings(tensor, piece);
+      if (!strings.ok()) return std::move(strings).error();
+      return {};
+    }
+    std::vector<std::byte> buffer(std::min(piece.size, kReadBytes));
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < piece.size;) {
+      const auto part = std::span(buffer).first(std::min(piece.size - done, kReadBytes));
+      TANDEM_CHECK(shards_.at(piece.shard)->read(piece.offset + done, part));
+      crc = crc32c(crc, part);
+      done += part.size();
+    }
+    if (mask_crc(crc) != piece.masked_crc)
+      return corrupt("T5", "the checksum of bytes {} to {} does not match", piece.offset,
+                     piece.offset + piece.size)
+          .because("the file was damaged after it was written");
+    return {};
+  }
+
+  std::string prefix_;
+  BundleIndex index_;
+  std::map<uint32_t, std::unique_ptr<ReadableFile>> shards_;  ///< those that hold something
+  std::vector<TensorInfo> infos_;
+  std::map<std::string, NamedTensor, std::less<>> named_;
+  std::vector<std::string> remarks_;
+};
+
+class StreamingWriter : public TensorBundleWriter {
+ public:
+  StreamingWriter(const FileSystem& files, std::string prefix, std::unique_ptr<WritableFile> data)
+      : files_(files), prefix_(std::move(prefix)), data_(std::move(data)) {}
+
+  Status add(const std::string& key, DType dtype, const Shape& shape,
+             const std::function<Status(uint64_t, std::span<std::byte>)>& next) override {
+    TANDEM_TRY(const uint64_t size, byte_count(dtype, shape));
+    static constexpr std::array<std::byte, kAlignment> kZeros{};
+    TANDEM_CHECK(append(std::span(kZeros).first((kAlignment - written_ % kAlignment) % kAlignment)));
+    TANDEM_TRY(tensorflow::BundleEntryProto * entry, new_entry(key, row(dtype).tensorflow, shape, size));
+    buffer_.resize(std::max(buffer_.size(), std::min<size_t>(size, kPieceBytes)));
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < size;) {
+      const auto piece = std::span(buffer_).first(std::min<uint64_t>(size - done, kPieceBytes));
+      TANDEM_CHECK(next(done, piece));
+      crc = crc32c(crc, piece);
+      TANDEM_CHECK(append(piece));
+      done += piece.size();
+    }
+    entry->set_crc32c(mask_crc(crc));
+    return {};
+  }
+
+  Status add_string(const std::string& key, std::string_view value) override {
+    const EncodedStrings encoded = encode_strings({value});
+    TANDEM_TRY(tensorflow::BundleEntryProto * entry,
+               new_entry(key, kTensorflowString, {}, encoded.bytes.size()));
+    entry->set_crc32c(encoded.masked_crc);
+    return append(as_bytes(encoded.bytes));
+  }
+
+  Status finish() override {
+    TANDEM_CHECK(data_->close());
+    tensorflow::BundleHeaderProto header;
+    header.set_num_shards(1);
+    header.mutable_version()->set_producer(1);
+    TableEntries table{{"", header.SerializeAsString()}};
+    for (const auto& [key, entry] : entries_) table.emplace_back(key, entry.SerializeAsString());
+    return write_text(files_, prefix_ + ".index", write_table(table));
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  static constexpr size_t kPieceBytes = 4 << 20;
+
+  Result<tensorflow::BundleEntryProto*> new_entry(const std::string& key, int dtype, const Shape& shape,
+                                                  uint64_t size) {
+    const auto [entry, is_new] = entries_.try_emplace(key);
+    if (!is_new || key.empty()) return bug("", "key '{}' is written twice, or empty", printable(key));
+    entry->second.set_dtype(static_cast<tensorflow::DataType>(dtype));
+    entry->second.mutable_shape();
+    for (const uint64_t axis : shape)
+      entry->second.mutable_shape()->add_dim()->set_size(static_cast<int64_t>(axis));
+    entry->second.set_offset(static_cast<int64_t>(written_));
+    entry->second.set_size(static_cast<int64_t>(size));
+    return &entry->second;
+  }
+
+  Status append(std::span<const std::byte> bytes) {
+    TANDEM_CHECK(data_->append(bytes));
+    written_ += bytes.size();
+    return {};
+  }
+
+  const FileSystem& files_;
+  std::string prefix_;
+  std::unique_ptr<WritableFile> data_;
+  std::map<std::string, tensorflow::BundleEntryProto> entries_;
+  std::vector<std::byte> buffer_;
+  uint64_t written_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TensorBundle>> TensorBundle::open(const FileSystem& files, const std::string& prefix) {
+  return OpenBundle::open(files, prefix);
+}
+
+Result<std::unique_ptr<TensorBundleWriter>> TensorBundleWriter::create(const FileSystem& files,
+                                                                       const std::string& prefix) {
+  TANDEM_TRY(auto data, files.create(shard_name(prefix, 0, 1)));
+  return std::unique_ptr<TensorBundleWriter>(
+      std::make_unique<StreamingWriter>(files, prefix, std::move(data)));
+}
+
+}  // namespace tandem
