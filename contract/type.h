@@ -28,9 +28,11 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+/// "160" or "batch".
+std::string to_string(const Dim& dim);
 /// "f32[batch, tokens, 160]"; "i32[]" for a scalar.
 std::string to_string(const TensorType& type);
-/// The inverse of to_string. Errors: type_c1 for anything else.
+/// The inverse of to_string; spaces are free. Errors: type_c1 for anything else.
 Result<TensorType> parse_type(std::string_view text);
 
 // Short forms for tests and builders: f32({"batch", "tokens", 160}).

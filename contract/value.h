@@ -1,5 +1,6 @@
 #pragma once
-// Tensors of the reference evaluator: plain row-major arrays. Integers are held in the same numbers (exact below 2^24).
+// Tensors of the reference evaluator: plain row-major arrays. Integers are held in the same numbers (exact
+// below 2^24).
 
 #include <vector>
 

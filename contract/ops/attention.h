@@ -1,0 +1,30 @@
+#pragma once
+
+#include "contract/ops/registry.h"
+
+namespace tandem {
+
+/// Causal attention, with grouped heads. With j = h / (heads / kv_heads) (whole numbers):
+///
+///   score[b, h, q, s] = sum_i(q[b, h, q, i] * k[b, j, s, i]) * scale         if s <= q and attention_mask[b,
+///   s] != 0
+///                     = the finite minimum of the type                       otherwise
+///   y[b, h, q, :]     = sum_s(softmax_s(score[b, h, q, s]) * v[b, j, s, :])
+///
+/// Causality goes by index, not by position id. A query that may see nothing (left padding) spreads evenly
+/// over all keys: a finite row that nobody reads, never NaN.
+///
+/// Shapes  q: [batch, heads, tokens, k]    k: [batch, kv_heads, tokens, k]    v: [batch, kv_heads, tokens, v]
+///         attention_mask: [batch, tokens], 1 for tokens and 0 for padding    y: [batch, heads, tokens, v]
+/// Types   one float type for q, k, v and y; mask i32; softmax in f32, its result rounded to the type
+/// Units   scale multiplies scores: size^-0.5, times whatever the rotary scaling asks for
+/// Errors  attention_c1  q is not float of rank 4
+///         attention_c2  k is not [batch, kv_heads, tokens, k] of q's type
+///         attention_c3  v is not [batch, kv_heads, tokens, v] of q's type
+///         attention_c4  heads or kv_heads is not fixed, or heads is not a multiple of kv_heads
+///         attention_c5  attention_mask is not i32[batch, tokens]
+///         attention_c6  scale is not positive
+/// Source  eager_attention_forward and repeat_kv (transformers, modeling_llama.py); masks of masking_utils.py
+extern const OpRow kAttention;
+
+}  // namespace tandem

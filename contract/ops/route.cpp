@@ -1,0 +1,128 @@
+#include "contract/ops/route.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "contract/ops/op.h"
+
+namespace tandem {
+namespace {
+
+Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorType> inputs) {
+  const TensorType &x = inputs[0], &kernel = inputs[1], &bias = inputs[2], &forced = inputs[3];
+  TANDEM_TRY(const bool out_in, is_out_in(node, "route_c10"));
+  if (!is_float_of_rank(x, 3))
+    return invalid("route_c1", "x is {}, expected a float type and [batch, tokens, hidden]", x);
+  if (kernel.dtype != DType::f32 || kernel.rank() != 2 || kernel.shape[out_in ? 1 : 0] != x.shape[2] ||
+      !kernel.shape[out_in ? 0 : 1].fixed())
+    return invalid("route_c2", "kernel is {}, expected f32 {} with hidden = {}", kernel,
+                   out_in ? "[experts, hidden]" : "[hidden, experts]", to_string(x.shape[2]));
+  const Dim experts = kernel.shape[out_in ? 0 : 1];
+  if (bias != f32({experts})) return invalid("route_c3", "bias is {}, expected {}", bias, f32({experts}));
+
+  const int64_t count = static_cast<int64_t>(experts.size), groups = int_attribute(node, "n_group");
+  const int64_t topk_group = int_attribute(node, "topk_group"), top_k = int_attribute(node, "top_k");
+  if (groups < 1 || count % groups != 0 || count / groups < 2)
+    return invalid("route_c5", "{} experts do not form {} groups of at least two", count, groups);
+  if (topk_group < 1 || topk_group > groups)
+    return invalid("route_c6", "topk_group is {}, expected 1 to n_group = {}", topk_group, groups);
+  if (top_k < 1 || top_k > count / groups * topk_group)
+    return invalid("route_c7", "top_k is {}, expected 1 to the {} experts of {} groups", top_k,
+                   count / groups * topk_group, topk_group);
+  const double factor = float_attribute(node, "routed_scaling_factor");
+  if (factor <= 0)
+    return invalid("route_c8", "routed_scaling_factor is {}, expected a number above 0", factor);
+  const std::string &scoring = string_attribute(node, "scoring_func"),
+                    &method = string_attribute(node, "topk_method");
+  if (scoring != "sigmoid" || method != "noaux_tc")
+    return unsupported("route_c9",
+                       "scoring_func \"{}\" with topk_method \"{}\", known is \"sigmoid\" with \"noaux_tc\"",
+                       scoring, method);
+  const TensorType chosen = i32({x.shape[0], x.shape[1], static_cast<uint64_t>(top_k)});
+  if (forced != chosen) return invalid("route_c4", "forced is {}, expected {}", forced, chosen);
+  return std::vector{chosen, TensorType{DType::f32, chosen.shape}};
+}
+
+/// The numbers of the `count` largest, largest first, the lowest number first among equals.
+template <class Number>
+std::vector<size_t> largest(const std::vector<Number>& numbers, size_t count) {
+  std::vector<size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return numbers[a] > numbers[b]; });
+  order.resize(count);
+  return order;
+}
+
+template <class Number>
+std::vector<size_t> choose(const Node& node, std::vector<Number> choice) {
+  const size_t groups = int_attribute(node, "n_group"), group = choice.size() / groups;
+  std::vector<Number> group_scores;
+  for (size_t g = 0; g < groups; ++g) {
+    const std::vector<Number> own(choice.begin() + g * group, choice.begin() + (g + 1) * group);
+    const auto best = largest(own, 2);
+    group_scores.push_back(own[best[0]] + own[best[1]]);
+  }
+  std::vector<bool> kept(groups, false);
+  for (size_t g : largest(group_scores, int_attribute(node, "topk_group"))) kept[g] = true;
+  for (size_t e = 0; e < choice.size(); ++e)
+    if (!kept[e / group]) choice[e] = -std::numeric_limits<Number>::infinity();
+  return largest(choice, int_attribute(node, "top_k"));
+}
+
+template <class Number>
+Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs) {
+  const Value<Number>&x = inputs[0], &kernel = inputs[1], &bias = inputs[2], &forced = inputs[3];
+  const bool out_in = string_attribute(node, "layout") == "out_in";
+  const size_t hidden = x.shape[2], experts = bias.data.size(), top_k = int_attribute(node, "top_k");
+  Value<Number> chosen{{x.shape[0], x.shape[1], top_k}, {}}, weights{chosen.shape, {}};
+  for (size_t row = 0; row < rows(x); ++row) {
+    const auto logits = row_times_kernel(std::span(x.data).subspan(row * hidden, hidden),
+                                         std::span(kernel.data), experts, out_in);
+    std::vector<Number> scores(experts), choice(experts);
+    for (size_t e = 0; e < experts; ++e) {
+      scores[e] = sigmoid(static_cast<Number>(logits[e]));
+      choice[e] = scores[e] + bias.data[e];
+    }
+    std::vector<size_t> picked;
+    if (forced.data[row * top_k] >= 0) {
+      for (size_t i = 0; i < top_k; ++i) {
+        const Number expert = forced.data[row * top_k + i];
+        if (!(expert >= 0 && expert < static_cast<Number>(experts)))
+          return invalid("route_c11", "forced expert {} is not one of {}", expert, experts);
+        picked.push_back(static_cast<size_t>(expert));
+      }
+    } else {
+      picked = choose(node, std::move(choice));
+    }
+    double sum = 0;
+    for (size_t e : picked) sum += scores[e];
+    const Number divisor =
+        bool_attribute(node, "norm_topk_prob") ? static_cast<Number>(sum) + Number(1e-20) : Number(1);
+    const Number factor = static_cast<Number>(float_attribute(node, "routed_scaling_factor"));
+    for (size_t e : picked) {
+      chosen.data.push_back(static_cast<Number>(e));
+      weights.data.push_back(scores[e] / divisor * factor);
+    }
+  }
+  return outputs(std::move(chosen), std::move(weights));
+}
+
+}  // namespace
+
+const OpRow kRoute{"route",
+                   4,
+                   4,
+                   {{"layout", AttributeKind::text},
+                    {"top_k", AttributeKind::integer},
+                    {"n_group", AttributeKind::integer},
+                    {"topk_group", AttributeKind::integer},
+                    {"norm_topk_prob", AttributeKind::boolean},
+                    {"routed_scaling_factor", AttributeKind::number},
+                    {"scoring_func", AttributeKind::text},
+                    {"topk_method", AttributeKind::text}},
+                   infer,
+                   evaluate<double>,
+                   evaluate<float>};
+
+}  // namespace tandem

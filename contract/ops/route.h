@@ -1,0 +1,35 @@
+#pragma once
+
+#include "contract/ops/registry.h"
+
+namespace tandem {
+
+/// Which experts each token goes to, and how much each counts.
+///
+///   s = sigmoid(x . kernel)                          scores, in f32 whatever x is
+///   c = s + bias                                     used only to choose
+///   group score = the sum of the two largest c in each of n_group contiguous groups; the best topk_group
+///   groups stay, c of all others becomes -infinity experts = the top_k experts of the largest c, largest
+///   first; the lowest number first among equals
+///             (or forced, where forced[..., 0] >= 0)
+///   weights = s[experts], divided by (their sum + 1e-20) if norm_topk_prob, then times routed_scaling_factor
+///
+/// Shapes  x: [batch, tokens, hidden]    kernel: [hidden, experts] ("in_out") or [experts, hidden] ("out_in")
+///         bias: [experts]    forced, experts, weights: [batch, tokens, top_k]
+/// Types   x any float type; kernel, bias and weights f32; forced and experts i32
+/// Errors  route_c1  x is not float of rank 3
+///         route_c2  kernel is not an f32 matrix with `hidden` and a fixed number of experts where the layout
+///         has them route_c3  bias is not f32[experts] route_c4  forced is not i32[batch, tokens, top_k]
+///         route_c5  n_group does not divide the experts into groups of at least two
+///         route_c6  topk_group is not 1 to n_group
+///         route_c7  top_k is not 1 to the experts of topk_group groups
+///         route_c8  routed_scaling_factor is not positive
+///         route_c9  scoring_func is not "sigmoid" or topk_method not "noaux_tc" (unsupported)
+///         route_c10 layout is neither "in_out" nor "out_in"
+///         route_c11 (when run) a forced expert does not exist
+/// Source  DeepseekV3TopkRouter (transformers, modeling_deepseek_v3.py). PyTorch leaves the order of the
+/// chosen open;
+///         TensorFlow's top_k has the one written here
+extern const OpRow kRoute;
+
+}  // namespace tandem
