@@ -44,17 +44,6 @@ Json to_json(const ConvertReport& report) {
               {"tensors", std::move(tensors)}};
 }
 
-Result<uint64_t> total_bytes(const TensorSource& source) {
-  uint64_t total = 0;
-  for (const TensorInfo& info : source.tensors()) {
-    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
-    const std::optional<uint64_t> sum = checked_add(total, bytes);
-    if (!sum) return corrupt("shape_c1", "the sizes of all tensors overflow at {}", info.name);
-    total = *sum;
-  }
-  return total;
-}
-
 Status distinct_names(const TensorSource& source) {
   std::map<std::string, std::string> seen;
   std::vector<std::string> lines;

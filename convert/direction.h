@@ -16,9 +16,6 @@ Result<ConvertReport> convert_forward(const FileSystem& files, OpenedModel sourc
 Result<ConvertReport> convert_back(const FileSystem& files, OpenedModel source,
                                    const std::string& destination, const ConvertOptions& options);
 
-/// The bytes of all tensors of a source.
-Result<uint64_t> total_bytes(const TensorSource& source);
-
 /// Refuses names that differ in case only: they would be one file or one key elsewhere (R4).
 Status distinct_names(const TensorSource& source);
 

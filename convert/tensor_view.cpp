@@ -13,6 +13,17 @@ Result<uint64_t> bytes_of(const TensorSource& source, std::string_view tensor) {
 
 }  // namespace
 
+Result<uint64_t> total_bytes(const TensorSource& source) {
+  uint64_t total = 0;
+  for (const TensorInfo& info : source.tensors()) {
+    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
+    const std::optional<uint64_t> sum = checked_add(total, bytes);
+    if (!sum) return corrupt("shape_c1", "the sizes of all tensors overflow at {}", info.name);
+    total = *sum;
+  }
+  return total;
+}
+
 void TensorView::add(TensorInfo info, const TensorSource& source, std::string name_there) {
   origins_[info.name] = {&source, std::move(name_there)};
   infos_.push_back(std::move(info));

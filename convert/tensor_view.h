@@ -9,6 +9,9 @@
 
 namespace tandem {
 
+/// The bytes of all tensors of a source. Errors: shape_c1.
+Result<uint64_t> total_bytes(const TensorSource& source);
+
 /// Tensors of other sources under names of our own. The sources must outlive it.
 class TensorView : public TensorSource {
  public:

@@ -1,0 +1,250 @@
+#include "verify/model_level.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace tandem {
+namespace {
+
+constexpr float kNearTieMargin = 1e-5f;
+constexpr double kNearTieShare = 0.001;
+
+template <class T>
+std::vector<T> values_of(const HostTensor& tensor) {
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
+  return values;
+}
+
+/// The named output, or an error if it is absent or of another type or shape. Axes of size 0 in `shape` may
+/// have any size.
+Result<const HostTensor*> expect(const HostTensors& outputs, const std::string& name, DType dtype,
+                                 const Shape& shape) {
+  const auto found = outputs.find(name);
+  if (found == outputs.end()) return unavailable("verify_c4", "the engine gave no output {}", name);
+  const HostTensor& tensor = found->second;
+  bool same = tensor.dtype == dtype && tensor.shape.size() == shape.size();
+  for (size_t i = 0; same && i < shape.size(); ++i) same = shape[i] == 0 || shape[i] == tensor.shape[i];
+  const Result<uint64_t> bytes = byte_count(tensor.dtype, tensor.shape);
+  if (!same || !bytes.ok() || bytes.value() != tensor.data.size())
+    return unavailable("verify_c4", "the engine's {} is {}{}, expected {}{}", name, tensor.dtype,
+                       to_string(tensor.shape), dtype, to_string(shape));
+  return &tensor;
+}
+
+/// Logits of one probe, [batch, tokens, vocab].
+struct Logits {
+  std::vector<float> values;
+  uint64_t vocab = 0;
+  std::span<const float> row(uint64_t index) const { return std::span(values).subspan(index * vocab, vocab); }
+};
+
+Result<Logits> run_logits(Engine& engine, const std::string& entry, const HostTensors& inputs,
+                          const Probe& probe) {
+  TANDEM_TRY(const HostTensors outputs, engine.run(entry, inputs, {"logits"}));
+  TANDEM_TRY(const HostTensor* tensor, expect(outputs, "logits", DType::f32, {probe.batch, probe.tokens, 0}));
+  if (tensor->shape[2] == 0) return unavailable("verify_c4", "the engine's logits are empty");
+  return Logits{values_of<float>(*tensor), tensor->shape[2]};
+}
+
+double rms_at_real_tokens(const Probe& probe, const Logits& logits) {
+  double sum = 0;
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < probe.attention_mask.size(); ++i) {
+    if (!probe.attention_mask[i]) continue;
+    for (const float value : logits.row(i))
+      sum += std::isfinite(value) ? static_cast<double>(value) * value : 0;
+    count += logits.vocab;
+  }
+  return count ? std::sqrt(sum / static_cast<double>(count)) : 0;
+}
+
+Metrics measure(const Probe& probe, const Logits& reference, const Logits& other,
+                const Tolerance& tolerance) {
+  const double gap = tolerance.top1_gap * std::max(1.0, rms_at_real_tokens(probe, reference));
+  Metrics metrics;
+  for (uint64_t i = 0; i < probe.attention_mask.size(); ++i)
+    if (probe.attention_mask[i]) add_row(metrics, reference.row(i), other.row(i), gap);
+  return metrics;
+}
+
+/// The reference's routing of one probe.
+struct Routing {
+  Shape shape;                   ///< [batch, moe_layers, tokens, top_k]
+  std::vector<int32_t> experts;  ///< of that shape
+  std::vector<float> margins;    ///< [batch, moe_layers, tokens]
+};
+
+Result<Routing> routing_of(Engine& reference, const Probe& probe, const ModelLevelOptions& options) {
+  TANDEM_TRY(const HostTensors outputs,
+             reference.run("logits", probe.inputs(), {"experts", "router_margin"}));
+  const Shape shape{probe.batch, options.moe_layers, probe.tokens, options.num_experts_per_tok};
+  TANDEM_TRY(const HostTensor* experts, expect(outputs, "experts", DType::i32, shape));
+  TANDEM_TRY(const HostTensor* margins,
+             expect(outputs, "router_margin", DType::f32, {shape[0], shape[1], shape[2]}));
+  return Routing{shape, values_of<int32_t>(*experts), values_of<float>(*margins)};
+}
+
+bool is_real(const Probe& probe, const NearTie& tie) {
+  return probe.attention_mask[tie.row * probe.tokens + tie.token];
+}
+
+std::vector<NearTie> near_ties_of(const Probe& probe, const Routing& routing) {
+  std::vector<NearTie> ties;
+  for (uint64_t i = 0; i < routing.margins.size(); ++i) {
+    const uint64_t token = i % probe.tokens, layer = i / probe.tokens % routing.shape[1];
+    const NearTie tie{probe.name, i / probe.tokens / routing.shape[1], token, layer, routing.margins[i]};
+    if (routing.margins[i] < kNearTieMargin && is_real(probe, tie)) ties.push_back(tie);
+  }
+  return ties;
+}
+
+/// The reference's experts at near ties; -1, which lets the other side choose, everywhere else.
+HostTensor forced_experts(const Probe& probe, const Routing& routing, const std::vector<NearTie>& ties) {
+  std::vector<int32_t> forced(routing.experts.size(), -1);
+  const uint64_t layers = routing.shape[1], top_k = routing.shape[3];
+  for (const NearTie& tie : ties) {
+    const uint64_t at = ((tie.row * layers + tie.moe_layer) * probe.tokens + tie.token) * top_k;
+    std::copy_n(routing.experts.begin() + at, top_k, forced.begin() + at);
+  }
+  HostTensor tensor{DType::i32, routing.shape, std::vector<std::byte>(forced.size() * sizeof(int32_t))};
+  if (!forced.empty()) std::memcpy(tensor.data.data(), forced.data(), tensor.data.size());
+  return tensor;
+}
+
+uint64_t tokens_in(const std::vector<NearTie>& ties) {
+  std::set<std::pair<uint64_t, uint64_t>> tokens;
+  for (const NearTie& tie : ties) tokens.insert({tie.row, tie.token});
+  return tokens.size();
+}
+
+class ModelComparison {
+ public:
+  ModelComparison(Engine& reference, Engine& other, const ModelLevelOptions& options)
+      : reference_(reference), other_(other), options_(options) {
+    level_.tolerance = tolerance_of(options.lowest);
+    level_.atol = options.atol;
+  }
+
+  Result<ModelLevel> run(const std::vector<Probe>& probes) && {
+    for (const Probe& probe : probes) {
+      TANDEM_CHECK(compare(probe));
+    }
+    return std::move(level_);
+  }
+
+ private:
+  Status compare(const Probe& probe) {
+    TANDEM_TRY(const Logits expected, run_logits(reference_, "logits", probe.inputs(), probe));
+    TANDEM_TRY(const Logits found, run_logits(other_, "logits", probe.inputs(), probe));
+    if (expected.vocab != found.vocab)
+      return not_equal("verify_c4", "one side has {} logits a token, the other {}", expected.vocab,
+                       found.vocab);
+    ProbeResult result;
+    result.name = probe.name;
+    result.prompts = probe.batch;
+    judge(result, measure(probe, expected, found, level_.tolerance));
+    if (!result.failures.empty() && options_.moe_layers && options_.reference_has_margins) {
+      TANDEM_CHECK(compare_forced(probe, expected, result));
+    }
+    level_.total += result.metrics;
+    level_.probes.push_back(std::move(result));
+    return {};
+  }
+
+  void judge(ProbeResult& result, const Metrics& metrics) {
+    result.metrics = metrics;
+    result.failures = failures(metrics, level_.tolerance, level_.atol);
+  }
+
+  /// A flipped near tie is told apart from a wrong weight: with the reference's experts there, all must be
+  /// equal.
+  Status compare_forced(const Probe& probe, const Logits& expected, ProbeResult& result) {
+    TANDEM_TRY(const Routing routing, routing_of(reference_, probe, options_));
+    const std::vector<NearTie> ties = near_ties_of(probe, routing);
+    const uint64_t allowed =
+        std::max<uint64_t>(1, static_cast<uint64_t>(kNearTieShare * result.metrics.tokens));
+    if (ties.empty() || tokens_in(ties) > allowed) return {};
+    HostTensors inputs = probe.inputs();
+    inputs["forced_experts"] = forced_experts(probe, routing, ties);
+    TANDEM_TRY(const Logits found, run_logits(other_, "logits_forced", inputs, probe));
+    judge(result, measure(probe, expected, found, level_.tolerance));
+    result.forced = true;
+    level_.near_ties.insert(level_.near_ties.end(), ties.begin(), ties.end());
+    return {};
+  }
+
+  Engine& reference_;
+  Engine& other_;
+  const ModelLevelOptions& options_;
+  ModelLevel level_;
+};
+
+Json measures(const Metrics& metrics) {
+  return Json{{"compared", metrics.compared},
+              {"tokens", metrics.tokens},
+              {"max_abs_error", metrics.max_abs_error},
+              {"mean_abs_error", metrics.mean_abs_error()},
+              {"kl", metrics.max_kl},
+              {"mean_kl", metrics.mean_kl()},
+              {"top1_agreement", metrics.top1_agreement()},
+              {"top1_agreement_raw", metrics.top1_agreement_raw()},
+              {"decided", metrics.decided},
+              {"rms", metrics.rms()},
+              {"not_finite", metrics.not_finite}};
+}
+
+Json to_json(const ProbeResult& result) {
+  Json json = measures(result.metrics);
+  json["name"] = result.name;
+  json["prompts"] = result.prompts;
+  json["forced_near_ties"] = result.forced;
+  json["failures"] = result.failures;
+  return json;
+}
+
+Json to_json(const NearTie& tie) {
+  return Json{{"probe", tie.probe},
+              {"row", tie.row},
+              {"token", tie.token},
+              {"moe_layer", tie.moe_layer},
+              {"margin", tie.margin}};
+}
+
+}  // namespace
+
+uint64_t ModelLevel::prompts() const {
+  uint64_t rows = 0;
+  for (const ProbeResult& result : probes) rows += result.prompts;
+  return rows;
+}
+
+bool ModelLevel::passed() const {
+  return !probes.empty() && std::all_of(probes.begin(), probes.end(),
+                                        [](const ProbeResult& result) { return result.failures.empty(); });
+}
+
+Json to_json(const ModelLevel& level) {
+  Json json = measures(level.total);
+  json["equal"] = level.passed();
+  json["prompts"] = level.prompts();
+  json["bar"] = {{"dtype", row(level.tolerance.dtype).long_name},
+                 {"max_abs_error", level.atol > 0 ? level.atol : level.tolerance.max_abs_error},
+                 {"times_rms", level.atol <= 0},
+                 {"kl", level.tolerance.max_kl},
+                 {"top1_gap", level.tolerance.top1_gap},
+                 {"reason", level.tolerance.reason}};
+  for (const ProbeResult& result : level.probes) json["probes"].push_back(to_json(result));
+  json["near_ties"] = Json::array();
+  for (const NearTie& tie : level.near_ties) json["near_ties"].push_back(to_json(tie));
+  return json;
+}
+
+Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,
+                                  const ModelLevelOptions& options) {
+  return ModelComparison(reference, other, options).run(probes);
+}
+
+}  // namespace tandem

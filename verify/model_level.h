@@ -1,0 +1,51 @@
+#pragma once
+// The model level: logits of both sides over the probes, at real tokens only.
+
+#include "verify/probes.h"
+#include "verify/tolerance.h"
+
+namespace tandem {
+
+/// A token whose routing hangs on less than float32 can hold: another order of summation may choose another
+/// expert.
+struct NearTie {
+  std::string probe;
+  uint64_t row, token, moe_layer;
+  float margin;  ///< between the last chosen and the first rejected expert (or group)
+};
+
+struct ProbeResult {
+  std::string name;
+  uint64_t prompts = 0;  ///< rows of its batch
+  Metrics metrics;
+  bool forced = false;                ///< measured with the reference's experts at near ties
+  std::vector<std::string> failures;  ///< empty: equal
+};
+
+struct ModelLevel {
+  std::vector<ProbeResult> probes;
+  std::vector<NearTie> near_ties;
+  Metrics total;
+  Tolerance tolerance = kTolerances[0];
+  double atol = 0;
+  uint64_t prompts() const;
+  bool passed() const;
+};
+Json to_json(const ModelLevel& level);
+
+struct ModelLevelOptions {
+  DType lowest = DType::f32;  ///< lowest precision that takes part: its row of the tolerance table holds
+  double atol = 0;            ///< 0: the table's bar
+  uint64_t moe_layers = 0;
+  uint64_t num_experts_per_tok = 0;
+  bool reference_has_margins = false;  ///< the reference is the hf engine, which tells routing margins
+};
+
+/// Runs every probe on both engines. Where a mixture's logits differ, tokens whose routing margin in the
+/// reference is below 1e-5 (0.1 % of the tokens of a probe, or one) are listed, and the probe is compared
+/// again with the reference's experts there. Errors: those of the engines; verify_c4 an engine answers with
+/// another shape.
+Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,
+                                  const ModelLevelOptions& options);
+
+}  // namespace tandem

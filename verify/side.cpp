@@ -1,0 +1,98 @@
+#include "verify/side.h"
+
+#include <algorithm>
+#include <set>
+
+#include "convert/match_report.h"
+
+namespace tandem {
+namespace {
+
+bool has_fp8(const TensorSource& source) {
+  return std::any_of(source.tensors().begin(), source.tensors().end(),
+                     [](const TensorInfo& info) { return info.dtype == DType::f8_e4m3; });
+}
+
+/// The weights of a plain checkpoint: those that the rules make something of; a tied one by the name it is
+/// tied to.
+void add_plain(const TensorSource& folder, const RuleTable& rules, TensorView& view) {
+  std::map<std::string, std::string> twin_of;
+  for (const RuleRow& row : rules.rows)
+    if (!row.tied_to.empty()) twin_of[row.tied_to] = row.hf;
+  for (const TensorPlan& plan : expand(rules))
+    for (const std::string& name : plan.hf) {
+      const TensorInfo* info = folder.find(name);
+      if (!info && twin_of.contains(name)) info = folder.find(twin_of[name]);
+      if (info) view.add({name, info->dtype, info->shape}, folder, info->name);
+    }
+  view.sort();
+}
+
+Status read_folder(Side& side) {
+  const Match found = match(side.rules, *side.opened.folder);
+  if (const auto lines = problems(found); !lines.empty())
+    return all_problems("convert_c1", "the checkpoint does not fit its config", lines).at(side.opened.path);
+  if (!has_fp8(*side.opened.folder)) {
+    add_plain(*side.opened.folder, side.rules, side.weights);
+    return {};
+  }
+  TransformOptions options;
+  options.fp8_dtype = DType::f32;
+  TANDEM_TRY(side.dequantised, ToTensorFlow::make(side.rules, *side.opened.folder, options));
+  TANDEM_TRY(side.hugging_face, ToHuggingFace::make(side.rules, *side.dequantised, {}));
+  side.weights.add_all(*side.hugging_face);
+  return {};
+}
+
+Status read_bundle(Side& side) {
+  NamedTensors named = find_named(*side.opened.bundle, side.rules);
+  if (!named.wrong.empty())
+    return all_problems("convert_c1", "the checkpoint does not fit the rules", named.wrong)
+        .at(side.opened.path);
+  if (!named.carried.empty()) side.rules = rows_where(side.rules, true);
+  side.named = std::move(named.view);
+  TANDEM_TRY(side.hugging_face, ToHuggingFace::make(side.rules, side.named, {}));
+  side.weights.add_all(*side.hugging_face);
+  return {};
+}
+
+}  // namespace
+
+Result<SideSpec> parse_side(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view prefix = text.substr(0, colon);
+  if (colon == std::string_view::npos || prefix.find('/') != std::string_view::npos)
+    return SideSpec{{}, std::string(text)};
+  TANDEM_TRY(const EngineKind engine, engine_named(prefix));
+  return SideSpec{engine, std::string(text.substr(colon + 1))};
+}
+
+Result<EngineKind> default_engine(ModelFormat format) {
+  if (format == ModelFormat::saved_model) return EngineKind::tf;
+  if (format == ModelFormat::hf_folder) return EngineKind::hf;
+  return unsupported("verify_c2", "a {} has no graph to run", name(format))
+      .because("use --levels weights, or convert it to a SavedModel or a Hugging Face folder");
+}
+
+Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,
+                                        const ArchOptions& options) {
+  auto side = std::make_unique<Side>();
+  TANDEM_TRY(side->opened, open_model(files, spec.path));
+  side->engine = spec.engine;
+  if (side->opened.record) {
+    side->rules = side->opened.record->rules;
+  } else if (!side->opened.config.is_null()) {
+    TANDEM_TRY(Model model, model_of(side->opened, options));
+    side->rules = std::move(model.rules);
+  }
+  return side;
+}
+
+Status read_weights(Side& side, const Side& other) {
+  if (side.rules.rows.empty()) side.rules = other.rules;
+  if (side.rules.rows.empty())
+    return missing("verify_c1", "neither side has a config.json or {}", kRecordFile).at(side.opened.path);
+  return side.opened.folder ? read_folder(side) : read_bundle(side);
+}
+
+}  // namespace tandem

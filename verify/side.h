@@ -1,0 +1,41 @@
+#pragma once
+// One side of a comparison: a path, the engine that runs it, and its weights as Hugging Face tensors.
+
+#include "convert/named_tensors.h"
+#include "convert/open_model.h"
+#include "engines/engine.h"
+#include "rules/transform.h"
+
+namespace tandem {
+
+/// As it stands on the command line.
+struct SideSpec {
+  std::optional<EngineKind> engine;
+  std::string path;
+};
+/// "hf:PATH", "torch:PATH", "tf:PATH" or a plain path. Errors: usage for an unknown engine.
+Result<SideSpec> parse_side(std::string_view text);
+
+/// The engine that runs a format unless another is asked for. Errors: unsupported for a checkpoint without a
+/// graph.
+Result<EngineKind> default_engine(ModelFormat format);
+
+/// An opened side. Its parts point at each other: not movable.
+struct Side {
+  OpenedModel opened;
+  std::optional<EngineKind> engine;
+  RuleTable rules;
+  TensorView named;                             ///< TensorFlow side by the names of the rules
+  std::unique_ptr<ToTensorFlow> dequantised;    ///< fp8 checkpoints
+  std::unique_ptr<ToHuggingFace> hugging_face;  ///< all but plain Hugging Face checkpoints
+  TensorView weights;                           ///< the result: every weight once, in canonical order
+};
+
+/// Opens a side and takes its weights to Hugging Face form (fp8 as exact float32, tied copies once, derived
+/// buffers left out). `other` gives rules where a bare checkpoint has none. Errors: those of open_model and
+/// the rules; verify_c1 no rules.
+Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,
+                                        const ArchOptions& options);
+Status read_weights(Side& side, const Side& other);
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+#include "verify/tolerance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem {
+
+const Tolerance& tolerance_of(DType lowest) {
+  for (const Tolerance& tolerance : kTolerances)
+    if (tolerance.dtype == lowest) return tolerance;
+  return kTolerances[0];
+}
+
+double absolute_bar(const Tolerance& tolerance, double rms, double atol) {
+  return atol > 0 ? atol : tolerance.max_abs_error * std::max(1.0, rms);
+}
+
+std::vector<std::string> failures(const Metrics& metrics, const Tolerance& tolerance, double atol) {
+  std::vector<std::string> lines;
+  const double factor = std::max(1.0, metrics.rms());
+  const double bar = absolute_bar(tolerance, metrics.rms(), atol);
+  if (metrics.compared == 0) lines.push_back("nothing was compared");
+  if (metrics.not_finite)
+    lines.push_back(fmt::format("{} logits in rows with NaN or infinity", metrics.not_finite));
+  if (metrics.max_abs_error > bar)
+    lines.push_back(fmt::format("max_abs_error {:.3g} is above {:.3g}", metrics.max_abs_error, bar));
+  if (atol <= 0 && metrics.max_kl > tolerance.max_kl * factor * factor)
+    lines.push_back(
+        fmt::format("kl {:.3g} is above {:.3g}", metrics.max_kl, tolerance.max_kl * factor * factor));
+  if (metrics.decided_same != metrics.decided)
+    lines.push_back(fmt::format("top1 differs at {} of {} decided tokens",
+                                metrics.decided - metrics.decided_same, metrics.decided));
+  return lines;
+}
+
+}  // namespace tandem

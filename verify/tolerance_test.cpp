@@ -1,0 +1,47 @@
+#include "verify/tolerance.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Metrics metrics_of(std::array<float, 2> reference, std::array<float, 2> other) {
+  Metrics metrics;
+  add_row(metrics, reference, other, tolerance_of(DType::f32).top1_gap);
+  return metrics;
+}
+
+TEST(Tolerance, NothingComparedFails) {
+  EXPECT_THAT(failures(Metrics{}, tolerance_of(DType::f32), 0), ElementsAre("nothing was compared"));
+}
+
+TEST(Tolerance, TheBarGrowsWithTheLogits) {
+  // 2e-5 apart: too far where logits are below 1, fine where their rms is 10 (bar 1e-4).
+  EXPECT_THAT(failures(metrics_of({0.5f, 0.1f}, {0.50002f, 0.1f}), tolerance_of(DType::f32), 0),
+              ElementsAre(::testing::HasSubstr("max_abs_error 2e-05 is above 1e-05")));
+  EXPECT_THAT(failures(metrics_of({10.0f, -10.0f}, {10.00002f, -10.0f}), tolerance_of(DType::f32), 0),
+              IsEmpty());
+}
+
+TEST(Tolerance, AnAbsoluteBarTakesItsPlace) {
+  EXPECT_THAT(failures(metrics_of({10.0f, -10.0f}, {10.00002f, -10.0f}), tolerance_of(DType::f32), 1e-6),
+              ElementsAre(::testing::HasSubstr("is above 1e-06")));
+}
+
+TEST(Tolerance, NaNFails) {
+  EXPECT_THAT(failures(metrics_of({0.0f / 0.0f, 1.0f}, {0.0f, 1.0f}), tolerance_of(DType::bf16), 0),
+              ElementsAre("2 logits in rows with NaN or infinity"));
+}
+
+TEST(Tolerance, EveryRowHasAReasonAndWiderTypesHaveFloat32s) {
+  for (const Tolerance& tolerance : kTolerances) EXPECT_FALSE(tolerance.reason.empty());
+  EXPECT_EQ(tolerance_of(DType::f64).dtype, DType::f32);
+}
+
+}  // namespace
+}  // namespace tandem
