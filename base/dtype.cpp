@@ -105,11 +105,30 @@ void store(std::byte* to, Bits bits) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
+// All conversions of an 8-bit format, worked out beforehand.
+template <class From, class To>
+constexpr auto kTable = [] {
+  std::array<Converted<typename To::Bits>, 256> table{};
+  for (size_t code = 0; code < table.size(); ++code)
+    table[code] = convert<From, To>(static_cast<typename From::Bits>(code));
+  return table;
+}();
+
+template <class From, class To>
+Converted<typename To::Bits> convert_one(typename From::Bits bits) {
+  if constexpr (sizeof bits == 1) {
+    return kTable<From, To>[bits];
+  } else {
+    return convert<From, To>(bits);
+  }
+}
+
 template <class From, class To>
 CastCounts convert_all(const std::byte* from, std::byte* to, size_t count) {
   CastCounts counts;
   for (size_t i = 0; i < count; ++i) {
-    const auto made = convert<From, To>(load<typename From::Bits>(from + i * sizeof(typename From::Bits)));
+    const auto made =
+        convert_one<From, To>(load<typename From::Bits>(from + i * sizeof(typename From::Bits)));
     store(to + i * sizeof(typename To::Bits), made.bits);
     counts.overflowed += made.overflowed;
     counts.flushed += made.flushed;
