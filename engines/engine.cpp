@@ -48,7 +48,7 @@ bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 /// else the system's.
 std::string find_python() {
   if (const std::string chosen = environment_word("TANDEM_PYTHON"); !chosen.empty()) return chosen;
-  const std::string venv = program_folder() + "/../../.venv/bin/python3";
+  const std::string venv = join(program_folder(), "../../.venv/bin/python3");
   return exists(venv) ? venv : "python3";
 }
 
@@ -63,7 +63,7 @@ std::string find_tensorflow() {
   const auto versions = real_files().list(lib);
   if (!versions.ok()) return {};
   for (const std::string& version : versions.value()) {
-    const std::string package = lib + "/" + version + "/site-packages/tensorflow";
+    const std::string package = fmt::format("{}/{}/site-packages/tensorflow", lib, version);
     if (version.starts_with("python3") && exists(package + "/libtensorflow_cc.so.2")) return package;
   }
   return {};
@@ -81,7 +81,7 @@ Error not_installed(const EngineRow& engine) {
 }
 
 Result<WorkerCommand> worker_command(const EngineRow& engine) {
-  const std::string worker = program_folder() + "/" + std::string(engine.worker);
+  const std::string worker = join(program_folder(), engine.worker);
   if (engine.kind == EngineKind::hf) return WorkerCommand{{find_python(), worker}, install_hint(engine)};
   if (!exists(worker)) return not_installed(engine);
   if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine)};

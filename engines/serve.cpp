@@ -14,11 +14,11 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
   if (op == "load") {
     TANDEM_TRY(model, load(request.words));
     Message reply{model->info(), {}};
-    reply.words["ok"] = "1";
+    reply.words.emplace("ok", "1");
     return reply;
   }
-  if (op != "run") return usage("protocol_c3", "unknown op '{}'", op);
-  if (!model) return usage("protocol_c3", "op=run before op=load");
+  if (op != "run") return usage("protocol_c6", "unknown op '{}'", op);
+  if (!model) return usage("protocol_c6", "op=run before op=load");
   TANDEM_TRY(HostTensors results, model->run(word(request.words, "entry"), request.tensors,
                                              split_names(word(request.words, "outputs"))));
   return Message{{{"ok", "1"}}, std::move(results)};

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,7 +68,7 @@ int spawn(const WorkerCommand& command, int socket, int output, pid_t& pid) {
 
 /// Waits for the child's end for at most that long; its wait status if it has ended.
 std::optional<int> wait_for_end(pid_t pid, int timeout_ms) {
-  if (const int handle = pidfd_open(pid, 0); handle >= 0) {
+  if (const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); handle >= 0) {
     pollfd entry{handle, POLLIN, 0};
     poll(&entry, 1, timeout_ms);
     ::close(handle);
@@ -154,7 +154,7 @@ Error WorkerProcess::obituary(const Error& cause, const Message& request, double
     else
       ended_ = corrupt("engine_c4", "{} answered {} with garbage and was stopped: {}", program_, op,
                        cause.message());
-    if (!words_before.empty()) ended_->text += "; it said: " + words_before;
+    if (!words_before.empty()) ended_->text += fmt::format("; it said: {}", words_before);
   }
   pid_ = -1;
   return *ended_;

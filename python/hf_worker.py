@@ -318,10 +318,10 @@ class Worker:
             return self.load(words), None
         if op == "run":
             if self.model is None:
-                raise WorkerError("usage", "op=run before op=load", "protocol_c3")
+                raise WorkerError("usage", "op=run before op=load", "protocol_c6")
             outputs = [name for name in words.get("outputs", "").split(",") if name]
             return {"ok": "1"}, run(self.model, words.get("entry", ""), outputs, tensors)
-        raise WorkerError("usage", f"unknown op {op!r}", "protocol_c3")
+        raise WorkerError("usage", f"unknown op {op!r}", "protocol_c6")
 
     def load(self, words):
         try:

@@ -1,0 +1,184 @@
+#include "engines/tf/tf_model.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "engines/tf/signature.h"
+
+namespace tandem {
+namespace {
+
+/// TensorFlow's status codes that say something about kind; all others are `unavailable`.
+struct CodeRow {
+  int code;
+  ErrorKind kind;
+};
+constexpr CodeRow kCodes[] = {
+    {3, ErrorKind::invalid},       // INVALID_ARGUMENT
+    {5, ErrorKind::missing},       // NOT_FOUND
+    {8, ErrorKind::memory},        // RESOURCE_EXHAUSTED
+    {9, ErrorKind::invalid},       // FAILED_PRECONDITION
+    {12, ErrorKind::unsupported},  // UNIMPLEMENTED
+    {15, ErrorKind::corrupt},      // DATA_LOSS
+};
+
+ErrorKind kind_of(int code) {
+  for (const CodeRow& entry : kCodes)
+    if (entry.code == code) return entry.kind;
+  return ErrorKind::unavailable;
+}
+
+template <class T>
+using Owned = std::unique_ptr<T, void (*)(T*)>;
+
+class StatusBox {
+ public:
+  explicit StatusBox(const TfApi& api) : api_(api), status_(api.TF_NewStatus(), api.TF_DeleteStatus) {}
+  TF_Status* get() { return status_.get(); }
+  /// What TensorFlow said, as one line of bounded length.
+  Status taken() const {
+    const int code = api_.TF_GetCode(status_.get());
+    if (code == 0) return {};
+    std::string text(std::string_view(api_.TF_Message(status_.get())).substr(0, 2000));
+    for (char& c : text)
+      if (c == '\n' || c == '\t') c = ' ';
+    return make_error(kind_of(code), "tf_c5", "TensorFlow: {}", text);
+  }
+
+ private:
+  const TfApi& api_;
+  Owned<TF_Status> status_;
+};
+
+class TfModel : public ServedModel {
+ public:
+  explicit TfModel(const TfApi& api) : api_(api), graph_(api.TF_NewGraph(), api.TF_DeleteGraph) {}
+  ~TfModel() override {
+    StatusBox status(api_);
+    if (session_ != nullptr) api_.TF_DeleteSession(session_, status.get());
+  }
+
+  Status load(const std::string& path, int threads) {
+    StatusBox status(api_);
+    const Owned<TF_SessionOptions> options(api_.TF_NewSessionOptions(), api_.TF_DeleteSessionOptions);
+    const std::string config = thread_config(threads);
+    if (!config.empty()) api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
+    TANDEM_CHECK(status.taken());
+    const Owned<TF_Buffer> meta_graph(api_.TF_NewBuffer(), api_.TF_DeleteBuffer);
+    const char* const tags[] = {"serve"};
+    session_ = api_.TF_LoadSessionFromSavedModel(options.get(), nullptr, path.c_str(), tags, 1, graph_.get(),
+                                                 meta_graph.get(), status.get());
+    TANDEM_CHECK(status.taken());
+    TANDEM_TRY(signatures_,
+               signatures_of({static_cast<const std::byte*>(meta_graph->data), meta_graph->length}));
+    return {};
+  }
+
+  EngineInfo info() const override { return {{"engine", "tensorflow"}, {"version", api_.TF_Version()}}; }
+
+  Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
+                          const std::vector<std::string>& outputs) override {
+    TANDEM_TRY(const Signature* const signature, signature_for(signatures_, entry));
+    TANDEM_CHECK(check_inputs(*signature, inputs));
+
+    std::vector<TF_Output> sources, targets;
+    std::vector<Owned<TF_Tensor>> feeds;
+    std::vector<TF_Tensor*> values;
+    for (const auto& [name, tensor] : inputs) {
+      TANDEM_TRY(sources.emplace_back(), place(signature->inputs.at(name).tensor));
+      TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(tensor));
+      values.push_back(feed.get());
+      feeds.push_back(std::move(feed));
+    }
+    for (const std::string& output : outputs)
+      if (!signature->outputs.contains(output))
+        return invalid("tf_c6", "entry '{}' has no output '{}'", entry, output);
+    std::vector<std::string> names;
+    for (const auto& [name, argument] : signature->outputs) {
+      if (!is_wanted(outputs, name)) continue;
+      TANDEM_TRY(targets.emplace_back(), place(argument.tensor));
+      names.push_back(name);
+    }
+
+    StatusBox status(api_);
+    std::vector<TF_Tensor*> results(targets.size(), nullptr);
+    api_.TF_SessionRun(session_, nullptr, sources.data(), values.data(), static_cast<int>(values.size()),
+                       targets.data(), results.data(), static_cast<int>(results.size()), nullptr, 0, nullptr,
+                       status.get());
+    std::vector<Owned<TF_Tensor>> owned;
+    for (TF_Tensor* result : results) owned.emplace_back(result, api_.TF_DeleteTensor);
+    TANDEM_CHECK(status.taken());
+
+    HostTensors tensors;
+    for (size_t i = 0; i < names.size(); ++i) {
+      TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], names[i]));
+      tensors.emplace(names[i], std::move(tensor));
+    }
+    return tensors;
+  }
+
+ private:
+  /// "name:1" as an operation and its output.
+  Result<TF_Output> place(const std::string& tensor) const {
+    const size_t colon = tensor.rfind(':');
+    TF_Output output{api_.TF_GraphOperationByName(graph_.get(), tensor.substr(0, colon).c_str()), 0};
+    if (colon != tensor.npos)
+      std::from_chars(tensor.data() + colon + 1, tensor.data() + tensor.size(), output.index);
+    if (output.oper == nullptr || output.index < 0 ||
+        output.index >= api_.TF_OperationNumOutputs(output.oper))
+      return corrupt("tf_c7", "a signature names '{}', which is not in the graph", tensor);
+    return output;
+  }
+
+  Result<Owned<TF_Tensor>> to_tensorflow(const HostTensor& tensor) const {
+    const std::vector<int64_t> dims(tensor.shape.begin(), tensor.shape.end());
+    Owned<TF_Tensor> result(api_.TF_AllocateTensor(row(tensor.dtype).tensorflow, dims.data(),
+                                                   static_cast<int>(dims.size()), tensor.data.size()),
+                            api_.TF_DeleteTensor);
+    if (!result || api_.TF_TensorByteSize(result.get()) != tensor.data.size())
+      return make_error(ErrorKind::memory, "tf_c8", "TensorFlow did not allocate {} bytes",
+                        tensor.data.size());
+    if (!tensor.data.empty())
+      memcpy(api_.TF_TensorData(result.get()), tensor.data.data(), tensor.data.size());
+    return result;
+  }
+
+  Result<HostTensor> from_tensorflow(const TF_Tensor& tensor, const std::string& name) const {
+    const auto dtype = dtype_of_tensorflow(api_.TF_TensorType(&tensor));
+    if (!dtype)
+      return unsupported("tf_c9", "output '{}' is of DataType {}", name, api_.TF_TensorType(&tensor));
+    HostTensor result{*dtype, {}, {}};
+    for (int axis = 0; axis < api_.TF_NumDims(&tensor); ++axis)
+      result.shape.push_back(static_cast<uint64_t>(api_.TF_Dim(&tensor, axis)));
+    const auto* data = static_cast<const std::byte*>(api_.TF_TensorData(&tensor));
+    result.data.assign(data, data + api_.TF_TensorByteSize(&tensor));
+    return result;
+  }
+
+  const TfApi& api_;
+  Owned<TF_Graph> graph_;
+  TF_Session* session_ = nullptr;
+  Signatures signatures_;
+};
+
+}  // namespace
+
+std::string thread_config(int threads) {
+  std::string bytes;
+  if (threads <= 0) return bytes;
+  for (const int field : {2, 5}) {  // intra_op_parallelism_threads, inter_op_parallelism_threads
+    bytes.push_back(static_cast<char>(field << 3));
+    auto value = static_cast<unsigned>(threads);
+    for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(0x80 | (value & 0x7f)));
+    bytes.push_back(static_cast<char>(value));
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words) {
+  auto model = std::make_unique<TfModel>(api);
+  TANDEM_CHECK(model->load(word(words, "path"), atoi(word(words, "threads").c_str())));
+  return std::unique_ptr<ServedModel>(std::move(model));
+}
+
+}  // namespace tandem
