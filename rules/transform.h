@@ -13,7 +13,7 @@ struct TransformOptions {
   /// fp8_dtype).
   std::optional<DType> dtype;
   DType fp8_dtype = DType::bf16;  ///< what "keep" means for fp8 weights: the config's own dtype
-  uint64_t memory = 64ull << 20;  ///< bound on the buffers of one read
+  uint64_t memory = 64ull << 20;  ///< bound on the buffers of one read, give or take 2 MiB
 };
 
 /// Success if the checkpoint is complete for the table. Errors: those of check; transform_c1 (invalid), with
