@@ -1,5 +1,6 @@
 #pragma once
-// TensorFlow SavedModel (TF2), assembled and read back without TensorFlow. docs/formats/saved_model.md has the format.
+// TensorFlow SavedModel (TF2), assembled and read back without TensorFlow.
+// docs/formats/saved_model.md has the format.
 
 #include <map>
 #include <memory>
@@ -21,8 +22,9 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// A variable of the graph. Its path is its place in the object tree ("model/layers/0/mlp/gate/kernel"), its name, its
-/// VarHandleOp's shared_name and (with kValueSuffix) its checkpoint key.
+/// A variable of the graph. Its path is its place in the object tree
+/// ("model/layers/0/mlp/gate/kernel"), its name, its VarHandleOp's shared_name
+/// and (with kValueSuffix) its checkpoint key.
 struct SavedVariable {
   std::string path;
   DType dtype;
@@ -30,17 +32,20 @@ struct SavedVariable {
   bool trainable = true;
 };
 
-/// A function that Python or a client can call: a library function whose explicit inputs come first, in sorted order by
-/// name, then one resource a captured variable.
+/// A function that Python or a client can call: a library function whose
+/// explicit inputs come first, in sorted order by name, then one resource a
+/// captured variable.
 struct SavedFunction {
-  std::string function;                ///< its name in `library`
-  std::vector<TensorSpec> inputs;      ///< sorted by name
-  std::vector<TensorSpec> outputs;     ///< sorted by name
-  std::vector<size_t> captures;        ///< indices into variables, in the function's argument order
+  std::string function;            ///< its name in `library`
+  std::vector<TensorSpec> inputs;  ///< sorted by name
+  std::vector<TensorSpec> outputs; ///< sorted by name
+  std::vector<size_t>
+      captures; ///< indices into variables, in the function's argument order
 };
 
 struct SavedAsset {
-  std::string name;  ///< attribute name of the root, and file name in assets/: "config.json" becomes attribute config_json
+  std::string name; ///< attribute name of the root, and file name in assets/:
+                    ///< "config.json" becomes attribute config_json
   std::string content;
 };
 
@@ -48,32 +53,53 @@ struct SavedAsset {
 struct SavedModelSpec {
   std::vector<tensorflow::FunctionDef> library;
   std::vector<SavedVariable> variables;
-  std::map<std::string, SavedFunction> signatures;  ///< by key: "serving_default"
-  std::map<std::string, SavedFunction> methods;     ///< attributes of the root that Python can call: "__call__", "logits"
+  std::map<std::string, SavedFunction>
+      signatures; ///< by key: "serving_default"
+  /// Attributes of the root that Python can call: "__call__", "logits". Their
+  /// inputs are parameters by position or keyword, input_ids first and the rest
+  /// by name: model(input_ids, attention_mask). One output is returned bare,
+  /// several as a dict.
+  std::map<std::string, SavedFunction> methods;
   std::vector<SavedAsset> assets;
 };
 
-/// The proto, complete for the C API, tf.saved_model.load, Keras' TFSMLayer, saved_model_cli and Serving: top-level nodes,
-/// signature defs, saver, object graph, asset defs. Works in TensorFlow 2.12 and later.
-/// Errors: saved_model_c1 unsorted inputs or outputs, c2 two variables of one path, c3 a capture out of range, c4 an unknown function,
-/// c5 over 1 GiB, c6 an asset name that is not a plain file name.
-Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec);
+/// The graph file holds no weights; more than this is no model of ours, and a
+/// risk to parse.
+inline constexpr uint64_t kMaxSavedModelBytes = 512ull << 20;
 
-/// Writes saved_model.pb, assets/ and fingerprint-free layout into an existing folder; variables/ is the caller's (TensorBundleWriter at
-/// `folder/variables/variables`, object graph included: see saved_object_paths).
-Status write_saved_model(const FileSystem& files, const std::string& folder, const SavedModelSpec& spec);
+/// The proto, complete for the C API, tf.saved_model.load, Keras' TFSMLayer,
+/// saved_model_cli and Serving: top-level nodes, signature defs, saver, object
+/// graph, asset defs. Works in TensorFlow 2.12 and later. Errors:
+/// saved_model_c1 unsorted inputs or outputs, c2 two variables (or root
+/// attributes) of one path, c3 a capture out of range, c4 an unknown function
+/// or one whose arguments are not the declared ones, c5 over
+/// kMaxSavedModelBytes, c6 an asset name that is not a plain file name or makes
+/// an attribute that exists, c7 two top-level nodes of one name.
+Result<tensorflow::SavedModel> assemble(const SavedModelSpec &spec);
+
+/// Writes saved_model.pb and assets/ into an existing folder, and makes
+/// variables/ there, whose files are the caller's: a TensorBundleWriter at
+/// `folder/variables/variables` that adds each variable under value_key(path),
+/// and then checkpoint_object_graph(spec) under kObjectGraphKey. The same spec
+/// gives the same bytes.
+Status write_saved_model(const FileSystem &files, const std::string &folder,
+                         const SavedModelSpec &spec);
 
 /// The object graph for the bundle that goes with a spec.
-std::string checkpoint_object_graph(const SavedModelSpec& spec);
+std::string checkpoint_object_graph(const SavedModelSpec &spec);
 
-/// A SavedModel on disk, read under limits and checked statically; nothing is run.
+/// A SavedModel on disk, read under limits and checked statically; nothing is
+/// run.
 struct SavedModelFolder {
   tensorflow::SavedModel proto;
-  std::map<std::string, std::string> assets;  ///< file name to content, of at most 64 MiB together
-  std::string variables_prefix;               ///< for TensorBundle::open
+  std::map<std::string, std::string>
+      assets; ///< file name to content, of at most 64 MiB together
+  std::string variables_prefix; ///< for TensorBundle::open
 };
-/// Errors: T1 truncated, too large or too deep proto; T2 self-calling function, cycle, Const without value, wrong attribute type;
-/// T7 asset name outside the folder, both .pb and .pbtxt; C26 no variables index; missing.
-Result<SavedModelFolder> open_saved_model(const FileSystem& files, const std::string& folder);
+/// Errors: T1 truncated, too large or too deep proto; T2 self-calling function,
+/// cycle, Const without value, wrong attribute type; T7 asset name outside the
+/// folder, both .pb and .pbtxt; C26 no variables index; missing.
+Result<SavedModelFolder> open_saved_model(const FileSystem &files,
+                                          const std::string &folder);
 
-}  // namespace tandem
+} // namespace tandem
