@@ -1,5 +1,6 @@
 #pragma once
-// Contract to TensorFlow: the library functions, signatures and variables of a SavedModel. Knows no files and no weights.
+// Contract to TensorFlow: the library functions, signatures and variables of a SavedModel. Knows no files and
+// no weights.
 
 #include "contract/graph.h"
 #include "formats/saved_model/saved_model.h"
@@ -8,13 +9,15 @@
 namespace tandem {
 
 struct LowerTfOptions {
-  uint64_t query_chunk = 1024;  ///< the inference signatures compute attention for this many queries at a time
+  uint64_t query_chunk =
+      1024;  ///< the inference signatures compute attention for this many queries at a time
 };
 
-/// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only, with_positions, taps, layer_N
-/// (and logits_forced for mixtures). Methods: __call__ and logits (differentiable, attention unchunked).
-/// `plans` names the TensorFlow variable of each contract weight.
-Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans, const LowerTfOptions& options = {});
+/// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only,
+/// with_positions, taps, layer_N (and logits_forced for mixtures). Methods: __call__ and logits
+/// (differentiable, attention unchunked). `plans` names the TensorFlow variable of each contract weight.
+Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
+                                           const LowerTfOptions& options = {});
 
 /// Ops that have a TensorFlow lowering, for the status table.
 std::vector<std::string_view> tensorflow_ops();

@@ -1,0 +1,188 @@
+// Attention: for all queries at once (differentiable by Python's tape), or for a chunk of queries at a time
+// in a While loop.
+
+#include <limits>
+
+#include "lower/tf/lower_ops.h"
+
+namespace tandem {
+namespace {
+
+/// The most negative finite value: what a blocked score becomes, so that a row with every key blocked is
+/// uniform, not NaN.
+double lowest(DType dtype) {
+  return dtype == DType::f16    ? -65504.0
+         : dtype == DType::bf16 ? -3.3895313892515355e38
+                                : -std::numeric_limits<float>::max();
+}
+
+struct Shapes {
+  Dim batch, kv_heads, group, keys, key_size, value_size;
+};
+
+/// Softmax(q k^T) v for queries [batch, kv_heads, group, queries, key_size] that are already scaled.
+/// `allowed` is a boolean that broadcasts to [batch, kv_heads, group, queries, keys].
+Tensor attend(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& allowed,
+              const Shapes& s, const Dim& queries) {
+  const DType dtype = q.type.dtype;
+  const Dim rows("attention_rows");
+  const auto fold = [&](const Tensor& x,
+                        const Dim& last) {  // the group axis joins the queries, so that keys are not repeated
+    const std::string dims = f.shape({s.batch, s.kv_heads, std::nullopt, last});
+    return Tensor{
+        f.node("Reshape", {x.ref, dims}, {attr("T", x.type.dtype), attr("Tshape", DType::i32)}, "output"),
+        {x.type.dtype, {s.batch, s.kv_heads, rows, last}}};
+  };
+  Tensor scores = f.batch_matmul(fold(q, s.key_size), k, true);
+  scores = f.reshape(scores, {s.batch, s.kv_heads, s.group, queries, s.keys});
+  const Tensor blocked{f.node("SelectV2", {allowed.ref, scores.ref, f.scalar(dtype, lowest(dtype))},
+                              {attr("T", dtype)}, "output"),
+                       scores.type};
+  const Tensor wide = f.cast(blocked, DType::f32);
+  const Tensor soft{f.node("Softmax", {wide.ref}, {attr("T", DType::f32)}, "softmax"), wide.type};
+  const Tensor mixed = f.batch_matmul(fold(f.cast(soft, dtype), s.keys), v, false);
+  return f.reshape(mixed, {s.batch, s.kv_heads, s.group, queries, s.value_size});
+}
+
+/// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true.
+Tensor allowed_keys(FunctionBuilder& f, const Tensor& mask, const std::string& query_index, const Dim& keys) {
+  const Tensor real{f.node("Greater", {mask.ref, f.scalar(0)}, {attr("T", DType::i32)}, "z"),
+                    {DType::boolean, mask.type.shape}};
+  const Tensor wide{
+      f.node("Reshape", {real.ref, f.shape({Dim(mask.type.shape[0]), Dim(1), Dim(1), Dim(1), std::nullopt})},
+             {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
+      {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
+  const Tensor rows = f.expand_dims({query_index, {DType::i32, {Dim("rows")}}}, -1);
+  const std::string columns = f.range(f.scalar(0), f.axis(keys));
+  const std::string past = f.node("LessEqual", {columns, rows.ref}, {attr("T", DType::i32)}, "z");
+  return {f.node("LogicalAnd", {wide.ref, past}, {}, "z"), {DType::boolean, {}}};
+}
+
+std::string one_axis(FunctionBuilder& f, const std::string& op, const std::string& x, const std::string& y) {
+  return f.node(op, {x, y}, {attr("T", DType::i32)}, "z");
+}
+
+constexpr const char* kLoopInputs[] = {"counter", "max_iterations", "outputs",       "queries",
+                                       "keys",    "values",         "attention_mask"};
+
+tensorflow::FunctionDef loop_condition(const std::string& name, const std::vector<Tensor>& state) {
+  FunctionBuilder f(name);
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (i == 2)
+      f.variant(kLoopInputs[i]);
+    else
+      f.argument(kLoopInputs[i], state[i].type);
+  }
+  f.result("more", {f.node("Less", {"counter", "max_iterations"}, {attr("T", DType::i32)}, "z"),
+                    {DType::boolean, {}}});
+  return f.finish();
+}
+
+/// One chunk: its queries are taken out, attended, and put into the list.
+tensorflow::FunctionDef loop_body(const std::string& name, const std::vector<Tensor>& state, const Shapes& s,
+                                  const Dim& chunk) {
+  FunctionBuilder f(name);
+  std::vector<Tensor> in;
+  for (size_t i = 0; i < state.size(); ++i)
+    in.push_back(i == 2 ? f.variant(kLoopInputs[i]) : f.argument(kLoopInputs[i], state[i].type));
+  const Tensor queries = f.gather(in[3], in[0], 0);  // [batch, kv_heads, group, chunk, key_size]
+  const std::string size = f.axis(chunk);
+  const std::string begin = one_axis(f, "Mul", "counter", size);
+  const std::string index = f.range(begin, one_axis(f, "AddV2", begin, size));
+  const Tensor mixed = attend(f, queries, in[4], in[5], allowed_keys(f, in[6], index, s.keys), s, chunk);
+  const std::string outputs = f.node("TensorListSetItem", {"outputs", "counter", mixed.ref},
+                                     {attr("element_dtype", mixed.type.dtype)}, "output_handle");
+  f.result("counter_out", {one_axis(f, "AddV2", "counter", f.scalar(1)), {DType::i32, {}}});
+  f.result("max_iterations_out", f.same(in[1]));
+  f.variant_result("outputs_out", outputs);
+  for (size_t i = 3; i < in.size(); ++i) f.result(std::string(kLoopInputs[i]) + "_out", f.same(in[i]));
+  return f.finish();
+}
+
+Tensor attend_in_chunks(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& mask, const Shapes& s, LowerContext& context) {
+  const DType dtype = q.type.dtype;
+  const std::string tokens = f.axis(s.keys);
+  const std::string limit = f.scalar(static_cast<int32_t>(context.query_chunk));
+  const std::string size = one_axis(f, "Maximum", one_axis(f, "Minimum", tokens, limit), f.scalar(1));
+  const Dim chunk("chunk"), chunks("chunks");
+  f.name_axis("chunk", size);
+  const std::string rounded = one_axis(f, "Sub", one_axis(f, "AddV2", tokens, size), f.scalar(1));
+  const std::string count = f.node("FloorDiv", {rounded, size}, {attr("T", DType::i32)}, "z");
+  f.name_axis("chunks", count);
+  // Queries padded to whole chunks, [chunks, batch, kv_heads, group, chunk, key_size].
+  const std::string padding = one_axis(f, "Sub", one_axis(f, "Mul", count, size), tokens);
+  const std::string before = f.constant({0, 0, 0, 0, 0});
+  const auto list = [&](const std::vector<std::string>& scalars) {
+    return f.node(
+        "Pack", scalars,
+        {attr("T", DType::i32), attr("N", static_cast<int64_t>(scalars.size())), attr("axis", int64_t{0})},
+        "output");
+  };
+  const std::string zero = f.scalar(0);
+  const std::string after = list({zero, zero, zero, padding, zero});
+  const std::string paddings =
+      f.node("Pack", {before, after},
+             {attr("T", DType::i32), attr("N", int64_t{2}), attr("axis", int64_t{1})}, "output");
+  const Tensor padded{
+      f.node("Pad", {q.ref, paddings}, {attr("T", dtype), attr("Tpaddings", DType::i32)}, "output"), q.type};
+  const Tensor cut = f.reshape(padded, {s.batch, s.kv_heads, s.group, chunks, chunk, s.key_size});
+  const Tensor queries = f.transpose(cut, {3, 0, 1, 2, 4, 5});
+  const std::string element = f.shape({s.batch, s.kv_heads, s.group, chunk, s.value_size});
+  const Tensor outputs{f.node("TensorListReserve", {element, count},
+                              {attr("element_dtype", dtype), attr("shape_type", DType::i32)}, "handle"),
+                       {}};
+
+  const TensorType integer{DType::i32, {}};
+  const std::vector<Tensor> state{{f.scalar(0), integer}, {count, integer}, outputs, queries, k, v, mask};
+  const std::string stem = context.function + "_attention_loop" + std::to_string(context.library->size());
+  context.library->push_back(loop_condition(stem + "_condition", state));
+  context.library->push_back(loop_body(stem + "_body", state, s, chunk));
+  std::vector<std::string> refs;
+  std::vector<std::optional<std::vector<int64_t>>> shapes;
+  Attr types{"T", {}};
+  for (size_t i = 0; i < state.size(); ++i) {
+    refs.push_back(state[i].ref);
+    types.second.mutable_list()->add_type(i == 2 ? tensorflow::DT_VARIANT : tf_dtype(state[i].type.dtype));
+    shapes.push_back(i == 2 ? std::vector<int64_t>{} : static_shape(state[i].type));
+  }
+  const std::string loop =
+      f.node("While", refs,
+             {types, function_attr("cond", stem + "_condition"), function_attr("body", stem + "_body"),
+              shapes_attr("output_shapes", shapes), attr("parallel_iterations", int64_t{1}),
+              attr("_lower_using_switch_merge", true)},
+             "output");
+  const Tensor stacked{f.node("TensorListStack", {FunctionBuilder::nth(loop, 2), element},
+                              {attr("element_dtype", dtype), attr("num_elements", int64_t{-1})}, "tensor"),
+                       {dtype, {chunks, s.batch, s.kv_heads, s.group, chunk, s.value_size}}};
+  const Tensor ordered = f.transpose(stacked, {1, 2, 3, 0, 4, 5});
+  const std::string joined =
+      f.node("Reshape", {ordered.ref, f.shape({s.batch, s.kv_heads, s.group, std::nullopt, s.value_size})},
+             {attr("T", dtype), attr("Tshape", DType::i32)}, "output");
+  const std::string end = list({zero, zero, zero, tokens, zero});
+  const std::string real = f.node("StridedSlice", {joined, before, end, f.constant({1, 1, 1, 1, 1})},
+                                  {attr("T", dtype), attr("Index", DType::i32),
+                                   attr("begin_mask", int64_t{31}), attr("end_mask", int64_t{0b10111})},
+                                  "output");
+  return {real, {dtype, {s.batch, s.kv_heads, s.group, s.keys, s.value_size}}};
+}
+
+}  // namespace
+
+std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
+                                    LowerContext& context) {
+  const Tensor q = f.use(inputs[0]), k = f.use(inputs[1]), v = f.use(inputs[2]), mask = f.use(inputs[3]);
+  const uint64_t heads = q.type.shape[1].size, kv_heads = k.type.shape[1].size;
+  const Shapes s{q.type.shape[0], Dim(kv_heads),   Dim(heads / kv_heads),
+                 q.type.shape[2], q.type.shape[3], v.type.shape[3]};
+  const Tensor scaled = f.binary("Mul", q, {f.scalar(q.type.dtype, float_attribute(node, "scale")), {}});
+  const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.keys, s.key_size});
+  const Tensor mixed =
+      context.query_chunk > 0
+          ? attend_in_chunks(f, grouped, k, v, mask, s, context)
+          : attend(f, grouped, k, v, allowed_keys(f, mask, f.range(f.scalar(0), f.axis(s.keys)), s.keys), s,
+                   s.keys);
+  return {f.reshape(mixed, {s.batch, Dim(heads), s.keys, s.value_size})};
+}
+
+}  // namespace tandem

@@ -1,0 +1,267 @@
+#include "lower/tf/lower_tf.h"
+
+#include <algorithm>
+#include <set>
+
+#include "contract/check.h"
+#include "lower/tf/lower_ops.h"
+
+namespace tandem {
+namespace {
+
+/// One form of a block or entry: attention in chunks or not, every tap returned or not.
+struct Form {
+  bool chunked = false;
+  bool with_taps = false;
+};
+
+using Named = std::vector<std::pair<std::string, Tensor>>;
+
+class Lowering {
+ public:
+  Lowering(const Contract& contract, const std::vector<TensorPlan>& plans, const LowerTfOptions& options)
+      : contract_(contract), options_(options) {
+    std::map<std::string, std::string> paths;
+    for (const TensorPlan& plan : plans) paths[plan.contract_name] = plan.tf;
+    for (const WeightEntry& weight : contract.weights) {
+      variables_[weight.name] = spec_.variables.size();
+      spec_.variables.push_back({paths.at(weight.name), weight.storage, weight.shape, weight.trainable});
+    }
+  }
+
+  void signature(const std::string& key, const Block& entry, Form form) {
+    std::vector<Parameter> inputs = entry.inputs;
+    std::sort(inputs.begin(), inputs.end(),
+              [](const Parameter& a, const Parameter& b) { return a.name < b.name; });
+    spec_.signatures[key] = entry_function(key, entry, inputs, form);
+  }
+  void method(const std::string& name, const Block& entry) {
+    spec_.methods[name] = entry_function("method" + name, entry, entry.inputs, {});
+  }
+
+  SavedModelSpec finish() && { return std::move(spec_); }
+
+ private:
+  /// The contract weights that an entry reaches, in the order of their first use.
+  std::vector<std::string> captured(const Block& entry) const {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    const auto add = [&](const std::string& name) {
+      if (seen.insert(name).second) names.push_back(name);
+    };
+    for (const Node& node : entry.nodes) {
+      for (const Operand& operand : node.inputs)
+        if (operand.is_weight) add(operand.name);
+      if (node.op == "call")
+        for (const Parameter& weight : find_block(contract_, string_attribute(node, "block"))->weights)
+          add(place(node, weight.name));
+    }
+    return names;
+  }
+
+  static std::string place(const Node& call, const std::string& name) {
+    const std::string& at = string_attribute(call, "at");
+    return at.empty() ? name : at + "." + name;
+  }
+
+  std::string new_name(const std::string& stem) { return fmt::format("__inference_{}_{}", stem, counter_++); }
+
+  SavedFunction entry_function(const std::string& stem, const Block& entry,
+                               const std::vector<Parameter>& inputs, Form form) {
+    FunctionBuilder f(new_name(stem));
+    SavedFunction function;
+    function.function = fmt::format("__inference_{}_{}", stem, counter_ - 1);
+    std::map<std::string, TfOperand> values, weights;
+    for (const Parameter& input : inputs) {
+      values[input.name] = {f.argument(input.name, input.type), {}};
+      function.inputs.push_back({input.name, input.type.dtype, static_shape(input.type)});
+    }
+    for (const std::string& name : captured(entry)) {
+      const size_t index = variables_.at(name);
+      const SavedVariable& variable = spec_.variables[index];
+      const std::vector<int64_t> shape(variable.shape.begin(), variable.shape.end());
+      TensorType type{contract_.compute, {variable.shape.begin(), variable.shape.end()}};
+      weights[name] = {{f.resource(name, variable.dtype, shape), type}, variable.dtype};
+      function.captures.push_back(index);
+    }
+    // A wrong rank fails here, under the argument's own name.
+    for (const Parameter& input : inputs) {
+      f.scope(input.name);
+      Tensor& tensor = values[input.name].tensor;
+      tensor.ref =
+          f.node("EnsureShape", {tensor.ref},
+                 {attr("T", tensor.type.dtype), shape_attr("shape", static_shape(input.type))}, "output");
+    }
+    Named taps;
+    emit(f, entry, values, weights, "", form, taps);
+    write_results(f, entry, values, form.with_taps ? taps : Named{}, function);
+    spec_.library.push_back(f.finish());
+    return function;
+  }
+
+  void write_results(FunctionBuilder& f, const Block& entry, std::map<std::string, TfOperand>& values,
+                     const Named& taps, SavedFunction& function) {
+    const ValueTypes types = infer_types(contract_, entry).value();
+    std::map<std::string, std::pair<TensorType, Tensor>>
+        results;  // sorted by name, as TensorFlow orders a dictionary
+    for (const std::string& name : entry.results) results[name] = {types.at(name), values.at(name).tensor};
+    if (!taps.empty()) {
+      std::map<std::string, TensorType> tap_types;
+      for (const Parameter& tap : tandem::taps(contract_, entry).value()) tap_types[tap.name] = tap.type;
+      for (const auto& [name, tensor] : taps) results[name] = {tap_types.at(name), tensor};
+    }
+    f.scope("outputs");
+    for (const auto& [name, result] : results) {
+      function.outputs.push_back({name, result.first.dtype, static_shape(result.first)});
+      f.result(name, f.same({result.second.ref, result.first}));
+    }
+  }
+
+  /// Emits a block's nodes; `values` grows by every value, `taps` by every tap under its full name.
+  void emit(FunctionBuilder& f, const Block& block, std::map<std::string, TfOperand>& values,
+            const std::map<std::string, TfOperand>& weights, const std::string& prefix, Form form,
+            Named& taps) {
+    LowerContext context{&spec_.library, form.chunked ? options_.query_chunk : 0,
+                         fmt::format("__inference_{}_{}", block.name, counter_)};
+    for (const Node& node : block.nodes) {
+      f.scope(node.tap.empty() ? node.outputs[0] : node.tap);
+      std::vector<TfOperand> inputs;
+      for (const Operand& operand : node.inputs)
+        inputs.push_back((operand.is_weight ? weights : values).at(operand.name));
+      const std::vector<Tensor> outputs = node.op == "call"
+                                              ? call(f, node, inputs, weights, form, taps)
+                                              : find_lowering(node.op)(f, node, inputs, context);
+      for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = {outputs[i], {}};
+      if (!node.tap.empty()) taps.push_back({prefix + node.tap, outputs[0]});
+    }
+    f.scope("");
+  }
+
+  std::vector<Tensor> call(FunctionBuilder& f, const Node& node, const std::vector<TfOperand>& inputs,
+                           const std::map<std::string, TfOperand>& weights, Form form, Named& taps) {
+    const Block& block = *find_block(contract_, string_attribute(node, "block"));
+    std::vector<std::string> refs;
+    std::vector<DType> explicit_types, storages, output_types;
+    for (const TfOperand& input : inputs) {
+      const Tensor tensor = f.use(input);
+      refs.push_back(tensor.ref);
+      explicit_types.push_back(tensor.type.dtype);
+    }
+    for (const Parameter& weight : block.weights) {
+      const TfOperand& handle = weights.at(place(node, weight.name));
+      refs.push_back(handle.tensor.ref);
+      storages.push_back(*handle.storage);
+    }
+    const BlockFunction& function = block_function(block, storages, form);
+    for (const TensorType& type : function.results) output_types.push_back(type.dtype);
+    for (const auto& [name, type] : function.taps) output_types.push_back(type.dtype);
+    const std::string ref = f.call(function.name, refs, explicit_types, storages.size(), output_types);
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < function.results.size(); ++i)
+      outputs.push_back({FunctionBuilder::nth(ref, static_cast<int>(i)), function.results[i]});
+    for (size_t i = 0; i < function.taps.size(); ++i) {
+      const int index = static_cast<int>(function.results.size() + i);
+      taps.push_back(
+          {place(node, function.taps[i].first), {FunctionBuilder::nth(ref, index), function.taps[i].second}});
+    }
+    return outputs;
+  }
+
+  /// A block as a library function: once for each form and each set of storage dtypes that its weights are
+  /// kept in.
+  struct BlockFunction {
+    std::string name;
+    std::vector<TensorType> results;
+    std::vector<std::pair<std::string, TensorType>> taps;
+  };
+  const BlockFunction& block_function(const Block& block, const std::vector<DType>& storages, Form form) {
+    std::string key = fmt::format("{}/{}/{}", block.name, form.chunked, form.with_taps);
+    for (const DType storage : storages) key += "/" + std::string(name(storage));
+    const auto found = functions_.find(key);
+    if (found != functions_.end()) return found->second;
+
+    BlockFunction made{new_name(block.name), {}, {}};
+    FunctionBuilder f(made.name);
+    // Inlined, sixty layers would be handed to the optimiser as one graph of ten thousand nodes.
+    f.set_attribute(attr("_noinline", true));
+    std::map<std::string, TfOperand> values, weights;
+    for (const Parameter& input : block.inputs) values[input.name] = {f.argument(input.name, input.type), {}};
+    for (size_t i = 0; i < block.weights.size(); ++i) {
+      const Parameter& weight = block.weights[i];
+      weights[weight.name] = {{f.resource(weight.name, storages[i], static_shape(weight.type)), weight.type},
+                              storages[i]};
+    }
+    Named taps;
+    emit(f, block, values, weights, "", form, taps);
+    const ValueTypes types = infer_types(contract_, block).value();
+    f.scope("outputs");
+    for (const std::string& result : block.results) {
+      f.result(result, f.same(values.at(result).tensor));
+      made.results.push_back(types.at(result));
+    }
+    if (form.with_taps)
+      for (const auto& [name, tensor] : taps) {
+        f.result("tap_" + name, f.same(tensor));
+        made.taps.push_back({name, tensor.type});
+      }
+    spec_.library.push_back(f.finish());
+    return functions_[key] = std::move(made);
+  }
+
+  const Contract& contract_;
+  const LowerTfOptions& options_;
+  SavedModelSpec spec_;
+  std::map<std::string, size_t> variables_;  // contract weight to index in spec_.variables
+  std::map<std::string, BlockFunction> functions_;
+  int counter_ = 0;
+};
+
+/// The same entry with one input computed instead of given.
+Block computed_input(Block entry, std::string_view input, Node node) {
+  std::erase_if(entry.inputs, [&](const Parameter& p) { return p.name == input; });
+  entry.nodes.insert(entry.nodes.begin(), std::move(node));
+  return entry;
+}
+
+Status lowerable(const Contract& contract) {
+  std::vector<std::string> missing;
+  const auto visit = [&](const Block& block) {
+    for (const Node& node : block.nodes)
+      if (node.op != "call" && !find_lowering(node.op)) missing.push_back(node.op + " in " + block.name);
+  };
+  std::for_each(contract.blocks.begin(), contract.blocks.end(), visit);
+  std::for_each(contract.entries.begin(), contract.entries.end(), visit);
+  if (missing.empty()) return {};
+  return unsupported("lower_tf_c1", "no TensorFlow lowering for {}", fmt::join(missing, ", "));
+}
+
+}  // namespace
+
+Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
+                                           const LowerTfOptions& options) {
+  TANDEM_CHECK(lowerable(contract));
+  const Block* logits = find_entry(contract, "logits");
+  if (!logits) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
+  const Block masked = computed_input(*logits, "position_ids",
+                                      {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
+  const Block ids_only = computed_input(masked, "attention_mask",
+                                        {"fill_like",
+                                         {{"input_ids", false}},
+                                         {{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}},
+                                         {"attention_mask"},
+                                         ""});
+
+  Lowering lowering(contract, plans, options);
+  const Form inference{true, false};
+  lowering.signature("serving_default", masked, inference);
+  lowering.signature("input_ids_only", ids_only, inference);
+  lowering.signature("with_positions", *logits, inference);
+  lowering.signature("taps", *logits, {true, true});
+  for (const Block& entry : contract.entries)
+    if (&entry != logits) lowering.signature(entry.name, entry, inference);
+  lowering.method("__call__", masked);
+  lowering.method("logits", *logits);
+  return std::move(lowering).finish();
+}
+
+}  // namespace tandem
