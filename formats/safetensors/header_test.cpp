@@ -211,8 +211,7 @@ TEST(SafetensorsHeader, S16Metadata) {
 
 TEST(SafetensorsHeader, S18MisalignedDataIsAWarning) {
   const std::string a = entry("a", "F32", {2}, 0, 8);
-  std::string json = header_of({a});
-  json.resize((json.size() + 7) / 8 * 8, ' ');
+  const std::string json = padded(header_of({a}));
   EXPECT_TRUE(parse(file_of(json, kTwoFloats)).value()->warnings().empty());
   const auto file = parse(file_of(json + " ", kTwoFloats));
   ASSERT_TRUE(file.ok());

@@ -36,6 +36,12 @@ inline std::string header_of(const std::vector<std::string>& entries) {
   return fmt::format("{{{}}}", fmt::join(entries, ","));
 }
 
+/// The text with spaces behind it, so that the data behind it starts at a multiple of 8.
+inline std::string padded(std::string json) {
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  return json;
+}
+
 /// Parses from a heap block of exactly the file's size, so that the sanitizer sees the first byte read too
 /// far.
 inline Result<std::unique_ptr<SafetensorsFile>> parse(std::string_view bytes) {

@@ -1,0 +1,74 @@
+// Runs a fuzzer without a fuzzing engine: over the files that are named, or else over its seeds and mutants
+// of them. The mutants are the same in every run.
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "fuzz/fuzz.h"
+
+namespace tandem::fuzz {
+namespace {
+
+void run(const std::string& input) {
+  std::vector<std::byte> block(input.size());
+  if (!input.empty()) std::memcpy(block.data(), input.data(), input.size());
+  fuzz_one(block);
+}
+
+std::string mutant(std::string input, const std::vector<std::string>& all, std::mt19937_64& random) {
+  const auto below = [&](size_t n) { return n == 0 ? 0 : random() % n; };
+  for (uint64_t changes = 1 + below(4); changes > 0; --changes) {
+    const size_t at = below(input.size() + 1);
+    switch (below(6)) {
+      case 0:
+        if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        if (at < input.size()) input[at] = static_cast<char>(random());
+        break;
+      case 2:
+        input.resize(at);
+        break;
+      case 3:
+        input.insert(at, 1 + below(8), static_cast<char>(random()));
+        break;
+      case 4:
+        input.erase(at, below(16));
+        break;
+      default: {
+        const std::string& other = all[below(all.size())];
+        input.insert(at, other, below(other.size() + 1), below(32));
+      }
+    }
+  }
+  return input;
+}
+
+}  // namespace
+}  // namespace tandem::fuzz
+
+int main(int argc, char** argv) {
+  using namespace tandem::fuzz;
+  for (int i = 1; i < argc; ++i) {
+    std::ifstream file(argv[i], std::ios::binary);
+    if (!file) {
+      fmt::print(stderr, "cannot read {}\n", argv[i]);
+      return 66;
+    }
+    run({std::istreambuf_iterator<char>(file), {}});
+  }
+  if (argc > 1) return 0;
+  const auto all = seeds();
+  constexpr int kMutantsPerSeed = 20'000;
+  std::mt19937_64 random(1);
+  for (const std::string& seed : all) {
+    run(seed);
+    for (int i = 0; i < kMutantsPerSeed; ++i) run(mutant(seed, all, random));
+  }
+  fmt::print("{} seeds, {} mutants\n", all.size(), all.size() * kMutantsPerSeed);
+  return 0;
+}
