@@ -1,0 +1,178 @@
+#include "engines/torch/torch_model.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <torch/headeronly/version.h>
+
+#include <cstring>
+
+#include "arch/architecture.h"
+#include "contract/check.h"
+#include "contract/text.h"
+#include "formats/hf_folder/hf_folder.h"
+#include "formats/tensor_bundle/tensor_bundle.h"
+#include "lower/torch/lower_torch.h"
+#include "rules/transform.h"
+
+namespace tandem {
+namespace {
+
+/// A contract, and its weights as they lie on the TensorFlow side. Later members hang on earlier ones.
+struct LoadedCheckpoint {
+  std::unique_ptr<TensorSource> files;  ///< what is on disk
+  RuleTable rules;
+  std::unique_ptr<TensorSource>
+      weights;  ///< seen through the rules; null where the files are TensorFlow's own
+  Contract contract;
+
+  const TensorSource& tensors() const { return weights ? *weights : *files; }
+};
+
+Result<std::unique_ptr<LoadedCheckpoint>> load_hf_folder(const std::string& path) {
+  TANDEM_TRY(std::unique_ptr<HfFolder> folder, HfFolder::open(real_files(), path, {}));
+  TANDEM_TRY(Model model, make_model(folder->config()));
+  auto loaded = std::make_unique<LoadedCheckpoint>();
+  loaded->rules = std::move(model.rules);
+  TransformOptions options;
+  options.fp8_dtype = DType::f32;  // exact: code times scale
+  TANDEM_TRY(loaded->weights, ToTensorFlow::make(loaded->rules, *folder, options));
+  const auto storage = [&](const std::string& name) {
+    const TensorInfo* info = loaded->weights->find(name);
+    return info == nullptr ? DType::f32 : info->dtype;
+  };
+  TANDEM_TRY(loaded->contract, model.contract(loaded->rules, DType::f32, storage));
+  loaded->files = std::move(folder);
+  return loaded;
+}
+
+Result<std::unique_ptr<LoadedCheckpoint>> load_saved_model(const std::string& path) {
+  auto loaded = std::make_unique<LoadedCheckpoint>();
+  const std::string assets = join(path, "assets");
+  TANDEM_TRY(const std::string rules_text, read_text(real_files(), join(assets, "tandem_rules.json")));
+  TANDEM_TRY(const Json rules, parse_json(rules_text));
+  TANDEM_TRY(loaded->rules, rules_from_json(rules));
+  TANDEM_TRY(const std::string contract_text, read_text(real_files(), join(assets, "tandem_contract.txt")));
+  TANDEM_TRY(loaded->contract, parse_contract(contract_text));
+  TANDEM_TRY(loaded->files, TensorBundle::open(real_files(), join(path, "variables/variables")));
+  return loaded;
+}
+
+Result<std::unique_ptr<LoadedCheckpoint>> load_files(const std::string& path) {
+  TANDEM_TRY(const PathKind graph, real_files().kind(join(path, "saved_model.pb")));
+  if (graph == PathKind::file) return load_saved_model(path);
+  TANDEM_TRY(const PathKind config, real_files().kind(join(path, "config.json")));
+  if (config == PathKind::file) return load_hf_folder(path);
+  return invalid("torch_c2", "{} has neither saved_model.pb nor config.json", path);
+}
+
+Result<std::unique_ptr<LoadedCheckpoint>> load_checkpoint(const std::string& path) {
+  TANDEM_TRY(auto loaded, load_files(path));
+  TANDEM_CHECK(check(loaded->contract));
+  return loaded;
+}
+
+Result<at::Tensor> to_torch(const HostTensor& tensor) {
+  TANDEM_TRY(const at::ScalarType type, torch_type(tensor.dtype));
+  const std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
+  at::Tensor result = at::empty(sizes, type);
+  if (!tensor.data.empty()) memcpy(result.mutable_data_ptr(), tensor.data.data(), tensor.data.size());
+  return result;
+}
+
+Result<HostTensor> from_torch(const at::Tensor& tensor) {
+  TANDEM_TRY(const DType dtype, dtype_of_torch(tensor.scalar_type()));
+  const at::Tensor plain = tensor.contiguous();
+  HostTensor result{
+      dtype, {plain.sizes().begin(), plain.sizes().end()}, std::vector<std::byte>(plain.nbytes())};
+  if (!result.data.empty()) memcpy(result.data.data(), plain.const_data_ptr(), result.data.size());
+  return result;
+}
+
+class TorchModel : public ServedModel {
+ public:
+  TorchModel(std::unique_ptr<LoadedCheckpoint> checkpoint, bool float64)
+      : checkpoint_(std::move(checkpoint)), float64_(float64) {
+    for (const TensorPlan& plan : expand(checkpoint_->rules)) tensor_names_[plan.contract_name] = plan.tf;
+  }
+
+  /// Every weight of the contract has its tensor, of the right shape. All problems in one error.
+  Status check_weights() const {
+    std::vector<std::string> problems;
+    for (const WeightEntry& weight : checkpoint_->contract.weights) {
+      const auto name = tensor_names_.find(weight.name);
+      const TensorInfo* info =
+          name == tensor_names_.end() ? nullptr : checkpoint_->tensors().find(name->second);
+      if (info == nullptr)
+        problems.push_back(fmt::format("weight {} is not there", weight.name));
+      else if (info->shape != weight.shape)
+        problems.push_back(fmt::format("weight {} is {}, the contract has {}", weight.name,
+                                       to_string(info->shape), to_string(weight.shape)));
+    }
+    if (!problems.empty()) return invalid("torch_c3", "{}", fmt::join(problems, "; "));
+    return {};
+  }
+
+  EngineInfo info() const override {
+    return {{"engine", "torch"}, {"version", TORCH_VERSION}, {"dtype", float64_ ? "float64" : "float32"}};
+  }
+
+  Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
+                          const std::vector<std::string>& outputs) override {
+    const Block* block = find_entry(checkpoint_->contract, entry == "taps" ? "logits" : entry);
+    if (block == nullptr) return invalid("torch_c4", "the contract has no entry '{}'", entry);
+    TorchTensors values;
+    for (const auto& [name, tensor] : inputs) {
+      TANDEM_TRY(at::Tensor value, to_torch(tensor));
+      values.emplace(name, std::move(value));
+    }
+    const TorchWeights lookup = [&](const std::string& name, at::ScalarType type) {
+      return weight(name, type);
+    };
+    TANDEM_TRY(const TorchTensors results, run_torch(checkpoint_->contract, *block, values, lookup,
+                                                     {.float64 = float64_, .with_taps = entry == "taps"}));
+    HostTensors tensors;
+    for (const auto& [name, tensor] : results) {
+      if (!is_wanted(outputs, name)) continue;
+      TANDEM_TRY(HostTensor host, from_torch(tensor));
+      tensors.emplace(name, std::move(host));
+    }
+    for (const std::string& output : outputs)
+      if (!tensors.contains(output))
+        return invalid("torch_c5", "entry '{}' has no output '{}'", entry, output);
+    return tensors;
+  }
+
+ private:
+  /// A weight in the type that it is computed with; read once.
+  Result<at::Tensor> weight(const std::string& name, at::ScalarType type) {
+    const auto key = std::pair(name, type);
+    if (const auto found = weights_.find(key); found != weights_.end()) return found->second;
+    const TensorInfo& info =
+        *checkpoint_->tensors().find(tensor_names_.at(name));  // check_weights has seen it
+    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
+    HostTensor host{info.dtype, info.shape, std::vector<std::byte>(bytes)};
+    TANDEM_CHECK(checkpoint_->tensors().read(info.name, 0, host.data));
+    TANDEM_TRY(const at::Tensor stored, to_torch(host));
+    return weights_.emplace(key, stored.to(type)).first->second;
+  }
+
+  std::unique_ptr<LoadedCheckpoint> checkpoint_;
+  bool float64_;
+  std::map<std::string, std::string> tensor_names_;  ///< contract name to TensorFlow name
+  std::map<std::pair<std::string, at::ScalarType>, at::Tensor> weights_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ServedModel>> load_torch_model(const Words& words) {
+  const std::string dtype = word(words, "dtype");
+  if (dtype != "float32" && dtype != "float64")
+    return usage("torch_c1", "dtype '{}' is neither float32 nor float64", dtype);
+  if (const int threads = atoi(word(words, "threads").c_str()); threads > 0) at::set_num_threads(threads);
+  TANDEM_TRY(auto checkpoint, load_checkpoint(word(words, "path")));
+  auto model = std::make_unique<TorchModel>(std::move(checkpoint), dtype == "float64");
+  TANDEM_CHECK(model->check_weights());
+  return std::unique_ptr<ServedModel>(std::move(model));
+}
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+#pragma once
+// Contract to PyTorch: runs an entry op by op on tensors of libtorch. Knows no files; weights come through a
+// lookup.
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "contract/graph.h"
+
+namespace tandem {
+
+using TorchTensors = std::map<std::string, at::Tensor, std::less<>>;
+
+/// A weight of the contract by WeightEntry name, in the type that it is computed with.
+using TorchWeights = std::function<Result<at::Tensor>(const std::string& name, at::ScalarType type)>;
+
+struct TorchOptions {
+  bool float64 = false;    ///< all float arithmetic in float64, whatever the contract says; angles stay f32:
+                           ///< they are part of the model
+  bool with_taps = false;  ///< the result holds every tap too, by its full name
+};
+
+/// Runs `entry` of a checked contract, without autograd. The result holds the entry's outputs by name.
+/// Errors: lower_torch_c1 (invalid) an input is missing or not of the declared dtype and rank; lower_torch_c2
+/// (unsupported) an op without a row here; lower_torch_c3 (invalid) what PyTorch threw; whatever the lookup
+/// returns.
+Result<TorchTensors> run_torch(const Contract& contract, const Block& entry, const TorchTensors& inputs,
+                               const TorchWeights& weights, const TorchOptions& options = {});
+
+/// PyTorch's number of a dtype. Errors: lower_torch_c4 (unsupported) PyTorch has none.
+Result<at::ScalarType> torch_type(DType dtype);
+Result<DType> dtype_of_torch(at::ScalarType type);
+
+/// Ops that have a PyTorch lowering, for the status table.
+std::vector<std::string_view> torch_ops();
+
+}  // namespace tandem
