@@ -1,0 +1,45 @@
+"""The tables of docs/status.md name what the registries hold, no more and no less."""
+
+import re
+import unittest
+
+from common import ROOT
+
+
+def table(heading):
+    """first column -> other columns, of the table under a heading of docs/status.md."""
+    section = (ROOT / "docs" / "status.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z0-9_]+)` \| (.*) \|$", section, re.MULTILINE)
+    return {name: cells.split(" | ") for name, cells in rows}
+
+
+def found(pattern, *paths):
+    return {name for path in paths for name in re.findall(pattern, path.read_text())}
+
+
+class Status(unittest.TestCase):
+    def test_ops(self):
+        row = r'\{"(\w+)", \w+\},'
+        registered = found(r'const OpRow k\w+\{\s*"(\w+)"', *(ROOT / "contract" / "ops").glob("*.cpp"))
+        tensorflow = found(row, ROOT / "lower" / "tf" / "lower_ops.cpp")
+        pytorch = found(row, ROOT / "lower" / "torch" / "torch_ops.cpp")
+        self.assertGreater(len(registered), 10)
+        says = {True: "yes", False: "no"}
+        expected = {op: ["yes", says[op in tensorflow], says[op in pytorch]] for op in registered}
+        self.assertEqual(table("Ops"), expected)
+        self.assertEqual((tensorflow | pytorch) - registered, set())
+
+    def test_every_op_is_in_the_contracts_manual(self):
+        manual = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "contract.md").read_text(), re.MULTILINE))
+        self.assertEqual(manual - {"call"}, set(table("Ops")))
+
+    def test_architectures(self):
+        self.assertEqual(set(table("Architectures")), found(r'\{"(\w+)", make_\w+\}', ROOT / "arch" / "architecture.cpp"))
+
+    def test_formats(self):
+        folders = {path.parent.name for path in (ROOT / "formats").glob("*/CMakeLists.txt")} - {"proto"}
+        self.assertEqual(set(table("Formats")), folders)
+
+
+if __name__ == "__main__":
+    unittest.main()
