@@ -6,12 +6,14 @@
 
 namespace tandem {
 
+/// Names of entry functions, by signature key and by method.
+struct EntryNames {
+  std::map<std::string, std::string> signatures, methods;
+};
+
 /// Root: one object a path component down to the variables; the lists
 /// `variables` and `trainable_variables`; the map `signatures`; one attribute a
-/// method and an asset. `positional` gives each method's library function
-/// (positional_function).
-tensorflow::SavedObjectGraph
-object_tree(const SavedModelSpec &spec,
-            const std::map<std::string, std::string> &positional);
+/// method and an asset. `entries` names their functions.
+tensorflow::SavedObjectGraph object_tree(const SavedModelSpec& spec, const EntryNames& entries);
 
-} // namespace tandem
+}  // namespace tandem

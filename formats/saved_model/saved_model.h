@@ -36,16 +36,15 @@ struct SavedVariable {
 /// explicit inputs come first, in sorted order by name, then one resource a
 /// captured variable.
 struct SavedFunction {
-  std::string function;            ///< its name in `library`
-  std::vector<TensorSpec> inputs;  ///< sorted by name
-  std::vector<TensorSpec> outputs; ///< sorted by name
-  std::vector<size_t>
-      captures; ///< indices into variables, in the function's argument order
+  std::string function;             ///< its name in `library`
+  std::vector<TensorSpec> inputs;   ///< sorted by name
+  std::vector<TensorSpec> outputs;  ///< sorted by name
+  std::vector<size_t> captures;     ///< indices into variables, in the function's argument order
 };
 
 struct SavedAsset {
-  std::string name; ///< attribute name of the root, and file name in assets/:
-                    ///< "config.json" becomes attribute config_json
+  std::string name;  ///< attribute name of the root, and file name in assets/:
+                     ///< "config.json" becomes attribute config_json
   std::string content;
 };
 
@@ -53,8 +52,7 @@ struct SavedAsset {
 struct SavedModelSpec {
   std::vector<tensorflow::FunctionDef> library;
   std::vector<SavedVariable> variables;
-  std::map<std::string, SavedFunction>
-      signatures; ///< by key: "serving_default"
+  std::map<std::string, SavedFunction> signatures;  ///< by key: "serving_default"
   /// Attributes of the root that Python can call: "__call__", "logits". Their
   /// inputs are parameters by position or keyword, input_ids first and the rest
   /// by name: model(input_ids, attention_mask). One output is returned bare,
@@ -75,31 +73,28 @@ inline constexpr uint64_t kMaxSavedModelBytes = 512ull << 20;
 /// or one whose arguments are not the declared ones, c5 over
 /// kMaxSavedModelBytes, c6 an asset name that is not a plain file name or makes
 /// an attribute that exists, c7 two top-level nodes of one name.
-Result<tensorflow::SavedModel> assemble(const SavedModelSpec &spec);
+Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec);
 
 /// Writes saved_model.pb and assets/ into an existing folder, and makes
 /// variables/ there, whose files are the caller's: a TensorBundleWriter at
 /// `folder/variables/variables` that adds each variable under value_key(path),
 /// and then checkpoint_object_graph(spec) under kObjectGraphKey. The same spec
 /// gives the same bytes.
-Status write_saved_model(const FileSystem &files, const std::string &folder,
-                         const SavedModelSpec &spec);
+Status write_saved_model(const FileSystem& files, const std::string& folder, const SavedModelSpec& spec);
 
 /// The object graph for the bundle that goes with a spec.
-std::string checkpoint_object_graph(const SavedModelSpec &spec);
+std::string checkpoint_object_graph(const SavedModelSpec& spec);
 
 /// A SavedModel on disk, read under limits and checked statically; nothing is
 /// run.
 struct SavedModelFolder {
   tensorflow::SavedModel proto;
-  std::map<std::string, std::string>
-      assets; ///< file name to content, of at most 64 MiB together
-  std::string variables_prefix; ///< for TensorBundle::open
+  std::map<std::string, std::string> assets;  ///< file name to content, of at most 64 MiB together
+  std::string variables_prefix;               ///< for TensorBundle::open
 };
 /// Errors: T1 truncated, too large or too deep proto; T2 self-calling function,
 /// cycle, Const without value, wrong attribute type; T7 asset name outside the
 /// folder, both .pb and .pbtxt; C26 no variables index; missing.
-Result<SavedModelFolder> open_saved_model(const FileSystem &files,
-                                          const std::string &folder);
+Result<SavedModelFolder> open_saved_model(const FileSystem& files, const std::string& folder);
 
-} // namespace tandem
+}  // namespace tandem

@@ -10,6 +10,6 @@ std::string asset_attribute(std::string_view file_name);
 
 /// Errors: saved_model_c1 to c4, c6, c7; each names the function, variable or
 /// asset.
-Status check(const SavedModelSpec &spec);
+Status check(const SavedModelSpec& spec);
 
-} // namespace tandem
+}  // namespace tandem

@@ -68,7 +68,7 @@ Result<std::string> prefix_in_folder(const FileSystem& files, const std::string&
   if (has_state) {
     TANDEM_TRY(std::string name, latest_checkpoint(files, state_path));
     // An absolute path is where the checkpoint was written; the bundle itself lies beside its state file.
-    if (name.starts_with('/')) name = std::filesystem::path(name).filename().string();
+    name = name.starts_with("/") ? std::filesystem::path(name).filename().string() : name;
     TANDEM_TRY(const std::string index, path_inside(files, folder, name + std::string(kIndexSuffix)));
     return index.substr(0, index.size() - kIndexSuffix.size());
   }
