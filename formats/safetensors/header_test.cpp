@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "formats/safetensors/testing.h"
 
 namespace tandem::safetensors {
@@ -19,6 +21,23 @@ void expect_refused(std::string_view bytes, std::string_view rule, std::string_v
   EXPECT_EQ(file.error().kind, kind);
   EXPECT_EQ(file.error().where, "t.safetensors");
   EXPECT_NE(file.error().text.find(text), std::string::npos) << file.error().message();
+}
+
+TEST(SafetensorsHeader, TheWorkedExampleOfTheDocs) {
+  const auto text = read_text(real_files(), std::string(TANDEM_SOURCE_DIR) + "/docs/formats/safetensors.md");
+  ASSERT_TRUE(text.ok());
+  std::string bytes;
+  std::istringstream lines(text.value().substr(text.value().find("\n00  38 00")));
+  for (std::string line; std::getline(lines, line) && line != "```";) {
+    std::istringstream words(line.substr(0, 52));
+    uint32_t number = 0;
+    for (words >> std::hex >> number; words >> number;) bytes += static_cast<char>(number);
+  }
+  const auto file = parse(bytes);
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  EXPECT_EQ(bytes.size(), 66u);
+  EXPECT_EQ(file.value()->data_offset("a"), 64u);
+  EXPECT_EQ(file.value()->tensors()[0].shape, Shape{2});
 }
 
 TEST(SafetensorsHeader, S1FileShorterThanItsLengthField) {
