@@ -218,7 +218,7 @@ void check_names(const std::vector<Block>& blocks, std::string_view kind, Proble
   Names names;
   for (const Block& block : blocks) {
     if (!is_name(block.name))
-      problems.add(invalid("check_c3", "\"{}\" is not a name for a {}", block.name, kind));
+      problems.add(invalid("check_c3", "\"{}\" is not a name for an entry or block", block.name));
     if (!names.insert(block.name).second)
       problems.add(invalid("check_c3", "{} {} is there twice", kind, block.name));
   }

@@ -54,7 +54,7 @@ class Run {
       auto outputs = run(node, values, place);
       if (!outputs.ok())
         return std::move(outputs).error().at(
-            fmt::format("{} (in {} {})", node.outputs[0], block.name, place));
+            fmt::format("{} in {}", node.outputs[0], place.empty() ? "entry " + block.name : place));
       for (size_t i = 0; i < node.outputs.size(); ++i)
         values.insert_or_assign(node.outputs[i], std::move(outputs.value()[i]));
       if (with_taps_ && !node.tap.empty())

@@ -54,7 +54,8 @@ Status check_fields(const RotaryScaling& scaling, const TypeRow& row) {
     if (needed && !value) return invalid("rotary_table_c5", "type {} needs {}", row.type, name);
     if (value && !needed && !has(row.may_have, name))
       return invalid("rotary_table_c6", "type {} does not read {}", row.type, name);
-    if (value && !(std::isfinite(*value) && *value > 0))
+    const bool may_be_zero = name.starts_with("mscale");
+    if (value && !(std::isfinite(*value) && (*value > 0 || (may_be_zero && *value == 0))))
       return invalid("rotary_table_c7", "{} is {}, expected a number above 0", name, *value);
   }
   if (row.type == "llama3" && *scaling.high_freq_factor <= *scaling.low_freq_factor)
@@ -119,7 +120,7 @@ std::vector<float> yarn(const RotaryScaling& scaling) {
 
 double yarn_attention_factor(const RotaryScaling& scaling) {
   if (scaling.attention_factor) return *scaling.attention_factor;
-  if (scaling.mscale && scaling.mscale_all_dim)
+  if (scaling.mscale.value_or(0) > 0 && scaling.mscale_all_dim.value_or(0) > 0)
     return yarn_mscale(*scaling.factor, *scaling.mscale) /
            yarn_mscale(*scaling.factor, *scaling.mscale_all_dim);
   return yarn_mscale(*scaling.factor);

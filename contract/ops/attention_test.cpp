@@ -1,0 +1,84 @@
+#include "contract/ops/attention.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "contract/ops/op_testing.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+
+Node attention(double scale) { return node_of("attention", {{"scale", scale}}); }
+
+struct Operands {
+  TensorType q = f32({"batch", 4, "tokens", 6}), k = f32({"batch", 2, "tokens", 6}),
+             v = f32({"batch", 2, "tokens", 3});
+  TensorType mask = i32({"batch", "tokens"});
+  std::string infer(double scale = 0.5) const { return tandem::infer(attention(scale), {q, k, v, mask}); }
+};
+
+TEST(Attention, C1QHasFourAxes) {
+  EXPECT_EQ(Operands{}.infer(), "f32[batch, 4, tokens, 3]");
+  EXPECT_EQ(Operands{.q = f32({4, 6})}.infer(),
+            "attention_c1: q is f32[4, 6], expected a float type and [batch, heads, tokens, k]");
+}
+
+TEST(Attention, C2KIsLikeQ) {
+  EXPECT_EQ(Operands{.k = f32({"batch", 2, "tokens", 5})}.infer(),
+            "attention_c2: k is f32[batch, 2, tokens, 5], expected [batch, kv_heads, tokens, k] like q, "
+            "f32[batch, 4, tokens, 6]");
+}
+
+TEST(Attention, C3VIsLikeK) {
+  EXPECT_EQ(Operands{.v = f32({"batch", 4, "tokens", 3})}.infer(),
+            "attention_c3: v is f32[batch, 4, tokens, 3], expected [batch, kv_heads, tokens, v] like k, "
+            "f32[batch, 2, tokens, 6]");
+}
+
+TEST(Attention, C4KvHeadsDivideTheQueryHeads) {
+  EXPECT_EQ((Operands{.k = f32({"batch", 3, "tokens", 6}), .v = f32({"batch", 3, "tokens", 3})}.infer()),
+            "attention_c4: 4 query heads do not share 3 kv heads");
+}
+
+TEST(Attention, C5MaskIsI32BatchTokens) {
+  EXPECT_EQ(Operands{.mask = f32({"batch", "tokens"})}.infer(),
+            "attention_c5: attention_mask is f32[batch, tokens], expected i32[batch, tokens]");
+}
+
+TEST(Attention, C6ScaleIsPositive) {
+  EXPECT_EQ(Operands{}.infer(0), "attention_c6: scale is 0, expected a number above 0");
+}
+
+// Each kv head emits a constant, so the output tells which one a query head read.
+TEST(Attention, L05QueryHeadsReadKvHeadsInGroups) {
+  const Value<double> q{{1, 4, 1, 1}, {1, 1, 1, 1}}, k{{1, 2, 1, 1}, {1, 1}}, v{{1, 2, 1, 1}, {10, 20}};
+  EXPECT_THAT(run_f64(attention(1), {q, k, v, {{1, 1}, {1}}}).value()[0].data, ElementsAre(10, 10, 20, 20));
+}
+
+// Scores 0 and ln 3 under scale 0.5: softmax gives 1/4 and 3/4.
+TEST(Attention, TheScaleMultipliesScoresAndTheFutureIsBlocked) {
+  const Value<double> q{{1, 1, 2, 1}, {1, 1}}, k{{1, 1, 2, 1}, {0, 2 * std::log(3.0)}},
+      v{{1, 1, 2, 1}, {4, 8}};
+  const auto y = run_f64(attention(0.5), {q, k, v, {{1, 2}, {1, 1}}}).value()[0];
+  EXPECT_THAT(y.data[0], 4);
+  EXPECT_NEAR(y.data[1], 7, 1e-12);
+}
+
+TEST(Attention, R13RowsWithoutAnyKeyAreFiniteAndRealRowsAreAsUnpadded) {
+  const Value<float> q{{1, 1, 5, 1}, {9, -9, 3, 1, 2}}, k{{1, 1, 5, 1}, {7, -8, 5, 1, 3}};
+  const Value<float> v{{1, 1, 5, 1}, {100, 200, 300, 1, 2}};
+  const auto padded = run_f32(attention(1), {q, k, v, {{1, 5}, {0, 0, 0, 1, 1}}}).value()[0];
+  const auto alone =
+      run_f32(attention(1),
+              {{{1, 1, 2, 1}, {1, 2}}, {{1, 1, 2, 1}, {1, 3}}, {{1, 1, 2, 1}, {1, 2}}, {{1, 2}, {1, 1}}})
+          .value()[0];
+  for (size_t t = 0; t < 3; ++t) EXPECT_FLOAT_EQ(padded.data[t], 603.0f / 5);  // evenly over all keys
+  EXPECT_EQ(padded.data[3], alone.data[0]);
+  EXPECT_EQ(padded.data[4], alone.data[1]);
+}
+
+}  // namespace
+}  // namespace tandem
