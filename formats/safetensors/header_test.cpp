@@ -323,7 +323,6 @@ TEST(SafetensorsHeader, C05RaisedLimitsReadAMillionAndAHalf) {
   ASSERT_GT(json.size(), 105'000'000u);
   SafetensorsLimits limits;
   limits.max_header_bytes = 200'000'000;
-  EXPECT_EQ(parse_header(json, limits).error().message(), "R3: more than 1000000 tensors");
   limits.max_tensors = 2'000'000;
   const auto header = parse_header(json, limits);
   ASSERT_TRUE(header.ok());
