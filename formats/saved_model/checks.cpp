@@ -23,12 +23,13 @@ struct AttributeRow {
 
 // Attributes without which an op cannot be built. An op that is not here is
 // TensorFlow's to check.
-constexpr std::array<AttributeRow, 24> kAttributes{{
+constexpr std::array<AttributeRow, 25> kAttributes{{
     {"Const", "dtype", AttrValue::kType},
     {"Const", "value", AttrValue::kTensor},
     {"Placeholder", "dtype", AttrValue::kType},
     {"VarHandleOp", "dtype", AttrValue::kType},
     {"VarHandleOp", "shape", AttrValue::kShape},
+    {"VarHandleOp", "shared_name", AttrValue::kS},
     {"ReadVariableOp", "dtype", AttrValue::kType},
     {"AssignVariableOp", "dtype", AttrValue::kType},
     {"RestoreV2", "dtypes", AttrValue::kList},
