@@ -1,10 +1,9 @@
 #include "formats/saved_model/checks.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <array>
 #include <unordered_map>
+
+#include "formats/proto/quiet_parse.h"
 
 namespace tandem {
 namespace {
@@ -13,8 +12,6 @@ using tensorflow::AttrValue;
 using tensorflow::NodeDef;
 using Edges = std::vector<std::vector<size_t>>;  ///< of each item, the items it depends on
 using Index = std::unordered_map<std::string_view, size_t>;
-
-constexpr int kMaxDepth = 100;  // of nested messages
 
 struct AttributeRow {
   std::string_view op, attribute;
@@ -215,11 +212,8 @@ Status check_graph(const tensorflow::MetaGraphDef& meta) {
 Result<tensorflow::SavedModel> parse_saved_model(std::string_view bytes) {
   if (bytes.size() > kMaxSavedModelBytes)
     return corrupt("T1", "the file has {} bytes, the limit is {}", bytes.size(), kMaxSavedModelBytes);
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                                static_cast<int>(bytes.size()));
-  stream.SetRecursionLimit(kMaxDepth);
   tensorflow::SavedModel model;
-  if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+  if (!parse_quietly(model, bytes))
     return corrupt("T1", "the {} bytes are no SavedModel message", bytes.size())
         .because("cut short, or nested too deeply");
   if (model.meta_graphs_size() == 0)

@@ -3,6 +3,7 @@
 #include <bit>
 #include <span>
 
+#include "formats/proto/quiet_parse.h"
 #include "formats/tensor_bundle/coding.h"
 #include "formats/tensor_bundle/table.h"
 
@@ -21,7 +22,7 @@ Result<BundleHeaderProto> parse_header(const TableEntries& entries) {
     return corrupt("T4", "the table has no header entry (an empty key)")
         .because("a leveldb table, but not a checkpoint index");
   BundleHeaderProto header;
-  if (!header.ParseFromString(entries.front().second))
+  if (!parse_quietly(header, entries.front().second))
     return corrupt("T4", "the header entry is no BundleHeaderProto");
   if (header.endianness() != BundleHeaderProto::LITTLE)
     return unsupported("C09", "the bundle is big-endian (endianness {}); only little-endian bundles are read",
@@ -193,7 +194,7 @@ Result<BundleIndex> parse_index(std::string_view file, const std::string& label)
   Entries entries;
   for (auto& [key, value] : std::span(table).subspan(1)) {
     BundleEntryProto entry;
-    if (!entry.ParseFromString(value))
+    if (!parse_quietly(entry, value))
       return corrupt("T4", "'{}' is no BundleEntryProto", printable(key)).at(label);
     entries.emplace_hint(entries.end(), std::move(key), std::move(entry));
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "formats/proto/quiet_parse.h"
 #include "formats/tensor_bundle/coding.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 #include "tensorflow/core/protobuf/trackable_object_graph.pb.h"
@@ -112,7 +113,7 @@ class Walk {
 
 Result<std::map<std::string, std::vector<std::string>>> names_by_key(const std::string& bytes) {
   TrackableObjectGraph graph;
-  if (!graph.ParseFromString(bytes)) return corrupt("T4", "the object graph is no TrackableObjectGraph");
+  if (!parse_quietly(graph, bytes)) return corrupt("T4", "the object graph is no TrackableObjectGraph");
   TANDEM_CHECK(check_edges(graph));
   const int root = model_root(graph);
   Walk walk(graph);
