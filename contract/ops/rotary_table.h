@@ -32,11 +32,12 @@ struct RotaryScaling {
   std::string type;              ///< "default", "linear", "dynamic", "yarn", "llama3"
   std::optional<double> factor;  ///< all types but default
   std::optional<int64_t>
-      original_max_position_embeddings;          ///< yarn, llama3; for dynamic: max_position_embeddings
-  std::optional<double> attention_factor;        ///< yarn, may be absent: then from factor and the mscales
-  std::optional<double> beta_fast, beta_slow;    ///< yarn, may be absent: 32 and 1
-  std::optional<double> mscale, mscale_all_dim;  ///< yarn, may be absent; count only where both are there and not 0
-  std::optional<bool> truncate;                  ///< yarn, may be absent: true
+      original_max_position_embeddings;        ///< yarn, llama3; for dynamic: max_position_embeddings
+  std::optional<double> attention_factor;      ///< yarn, may be absent: then from factor and the mscales
+  std::optional<double> beta_fast, beta_slow;  ///< yarn, may be absent: 32 and 1
+  std::optional<double> mscale,
+      mscale_all_dim;            ///< yarn, may be absent; count only where both are there and not 0
+  std::optional<bool> truncate;  ///< yarn, may be absent: true
   std::optional<double> low_freq_factor, high_freq_factor;  ///< llama3
 };
 
