@@ -192,9 +192,21 @@ def gap(scores, chosen_count):
     return ordered[..., chosen_count - 1] - ordered[..., chosen_count]
 
 
+def choice_scores(router, logits):
+    """The scores that choose, for each token and expert."""
+    return logits.float().sigmoid() + router.e_score_correction_bias.float()
+
+
+def chosen_experts(router, output):
+    """The chosen experts, best first (the router itself leaves the order open)."""
+    logits, _, chosen = output
+    order = choice_scores(router, logits).gather(1, chosen).sort(dim=1, descending=True, stable=True).indices
+    return chosen.gather(1, order).int()
+
+
 def router_margin(router, logits):
     """How close the router's choice was, for each token: the smaller gap of groups and of experts in chosen groups."""
-    scores = logits.float().sigmoid() + router.e_score_correction_bias.float()
+    scores = choice_scores(router, logits)
     groups = scores.view(scores.shape[0], router.num_group, -1)
     group_scores = groups.topk(2, dim=-1).values.sum(dim=-1)
     chosen = group_scores.topk(router.topk_group, dim=-1).indices
@@ -266,6 +278,7 @@ def run(model, entry, outputs, inputs):
 
     wanted = set(outputs)
     router_modules = routers(model) if wanted & {"experts", "router_margin"} else []
+    router_names = {name for name, _ in routers(model)}
     known = {name: module for name, module in model.named_modules() if name}
     tap_names = [n for n in known if n in wanted or (entry == "taps" and not wanted)]
     if unknown := sorted(wanted - set(tap_names) - {"logits"} - ({"experts", "router_margin"} if router_modules else set())):
@@ -274,15 +287,14 @@ def run(model, entry, outputs, inputs):
     results, experts, margins = {}, [], []
 
     def keep_tap(name, module, output):
-        tensor = tensor_of(output)
+        tensor = chosen_experts(module, output) if name in router_names else tensor_of(output)
         tensor = None if tensor is None else with_batch(tensor, batch, tokens)
         if tensor is not None and tensor.shape[:2] == (batch, tokens):  # not what one expert sees
             results[name] = tensor
 
     def keep_route(name, module, output):
-        logits, _, chosen = output
-        experts.append(chosen.view(batch, tokens, -1).int())
-        margins.append(router_margin(module, logits).view(batch, tokens))
+        experts.append(chosen_experts(module, output).view(batch, tokens, -1))
+        margins.append(router_margin(module, output[0]).view(batch, tokens))
 
     reset_dynamic_rotary(model)
     with torch.no_grad(), hooked([(n, known[n]) for n in tap_names], keep_tap), hooked(router_modules, keep_route):
