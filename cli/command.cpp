@@ -35,7 +35,7 @@ int finish(const Session& session) {
   if (session.json)
     fmt::print(stderr, "{}\n", dump(Json{{"error", to_json(error)}}, -1));
   else
-    fmt::print(stderr, "tandem: {}\n", printable(error.message()));
+    fmt::print(stderr, "tandem: {}\n", for_terminal(error.message()));
   return exit_code(error.kind);
 }
 
@@ -53,7 +53,7 @@ std::string human_bytes(uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
-std::string printable(std::string_view text) {
+std::string for_terminal(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -77,7 +77,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i)
       line += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
-    fmt::print("{}\n", printable(line));
+    fmt::print("{}\n", for_terminal(line));
   }
 }
 

@@ -30,7 +30,7 @@ int finish(const Session& session);
 // How results are written.
 std::string with_commas(uint64_t number);  ///< "6,910,365,696"
 std::string human_bytes(uint64_t bytes);   ///< "1.4 GB"
-std::string printable(
+std::string for_terminal(
     std::string_view text);  ///< control characters from files as \xNN, so that they cannot drive a terminal
 void print_json(const Json& json);
 /// A table with aligned columns; the first row is its head.

@@ -68,10 +68,10 @@ std::string line_of(const ConvertedTensor& tensor) {
 
 void print(const ConvertReport& report, const Flags& flags) {
   if (flags.verbose)
-    for (const ConvertedTensor& tensor : report.tensors) fmt::print("{}\n", printable(line_of(tensor)));
-  for (const std::string& remark : report.remarks) fmt::print("remark: {}\n", printable(remark));
+    for (const ConvertedTensor& tensor : report.tensors) fmt::print("{}\n", for_terminal(line_of(tensor)));
+  for (const std::string& remark : report.remarks) fmt::print("remark: {}\n", for_terminal(remark));
   fmt::print("{}: {} -> {}: {} tensors, {}, written to {}\n", report.architecture, report.from, report.to,
-             with_commas(report.tensors.size()), human_bytes(report.bytes), printable(flags.destination));
+             with_commas(report.tensors.size()), human_bytes(report.bytes), for_terminal(flags.destination));
 }
 
 Result<int> convert_command(const Flags& flags, bool json) {
@@ -114,6 +114,7 @@ void add_convert(CLI::App& app, Session& session) {
                     "Tie a head that is missing though the config says untied");
   command->add_flag("--without-mtp", options.without_mtp,
                     "Going back: leave out carried tensors that are not there");
+  command->add_flag("--strict", options.strict, "Warnings about the source are errors");
   command->add_option("--accept-key", flags->accepted_keys,
                       "A config key that nobody reads, accepted by name");
   command->add_flag("-v,--verbose", flags->verbose, "List every tensor");

@@ -42,7 +42,7 @@ void print(const StructureMap& map) {
                     join_words(tensor.steps)});
   }
   print_table(rows);
-  for (const std::string& tie : map.tied) fmt::print("tied: {}\n", printable(tie));
+  for (const std::string& tie : map.tied) fmt::print("tied: {}\n", for_terminal(tie));
   fmt::print("{} tensors\n", with_commas(map.tensors.size()));
 }
 
@@ -54,7 +54,7 @@ Result<int> check_map(const OpenedModel& opened, const MapOptions& options, bool
   if (json) {
     print_json(Json{{"equal", differences.empty()}, {"differences", differences}});
   } else {
-    for (const std::string& line : differences) fmt::print("{}\n", printable(line));
+    for (const std::string& line : differences) fmt::print("{}\n", for_terminal(line));
     fmt::print("{}\n", differences.empty() ? "equal" : fmt::format("{} differences", differences.size()));
   }
   return differences.empty() ? 0 : exit_code(ErrorKind::not_equal);

@@ -63,8 +63,8 @@ void print(const WeightsLevel& level) {
              with_commas(level.compared));
   if (level.rounded) fmt::print(", {} of them exactly rounded", with_commas(level.rounded));
   fmt::print("\n");
-  for (const std::string& line : level.missing) fmt::print("  {}\n", printable(line));
-  for (const std::string& line : level.different) fmt::print("  {}\n", printable(line));
+  for (const std::string& line : level.missing) fmt::print("  {}\n", for_terminal(line));
+  for (const std::string& line : level.different) fmt::print("  {}\n", for_terminal(line));
   const uint64_t odd =
       level.left_odd.nan + level.left_odd.infinite + level.right_odd.nan + level.right_odd.infinite;
   if (odd) fmt::print("  {} values are NaN or infinite\n", with_commas(odd));
@@ -91,7 +91,7 @@ void print(const ModelLevel& level) {
 }
 
 void print(const VerifyReport& report) {
-  fmt::print("left     {}\nright    {}\n", printable(of(report.left)), printable(of(report.right)));
+  fmt::print("left     {}\nright    {}\n", for_terminal(of(report.left)), for_terminal(of(report.right)));
   if (report.weights) print(*report.weights);
   if (report.model) print(*report.model);
   fmt::print("{}\n", report.equal() ? "equal" : "NOT EQUAL");

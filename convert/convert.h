@@ -26,6 +26,7 @@ struct ConvertOptions {
   bool allow_tied_head =
       false;  ///< a head that is missing though the config says untied: tie it, and record that
   bool without_mtp = false;  ///< going back: leave out carried tensors that the TensorFlow side lacks
+  bool strict = false;       ///< warnings about the source are errors
   std::set<std::string> accepted_keys;  ///< config keys that nobody reads
   /// Told the bytes done and to do; its error stops the conversion.
   std::function<Status(uint64_t done, uint64_t total)> progress;

@@ -8,6 +8,7 @@
 #include "convert/direction.h"
 #include "convert/match_report.h"
 #include "convert/side_files.h"
+#include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
 #include "formats/saved_model/saved_model.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
@@ -97,9 +98,16 @@ std::function<DType(const std::string&)> storage_of(const TensorSource& tensors)
   };
 }
 
+/// Names of the tensors that a rule ignores.
+std::vector<std::string> ignored_names(const Match& found) {
+  std::vector<std::string> names;
+  for (const std::string& line : found.ignored) names.push_back(line.substr(0, line.find(':')));
+  return names;
+}
+
 Record record_of(const OpenedModel& source, const RuleTable& rules, const Match& found) {
-  std::set<std::string, std::less<>> ignored;
-  for (const std::string& line : found.ignored) ignored.insert(line.substr(0, line.find(':')));
+  const std::vector<std::string> names = ignored_names(found);
+  const std::set<std::string, std::less<>> ignored(names.begin(), names.end());
   Record record{rules, {}};
   const auto& shards = source.folder->weight_map();
   for (const TensorInfo& info : source.folder->tensors()) {
@@ -134,11 +142,24 @@ void remark_dtype(const OpenedModel& source, const ConvertOptions& options, Plan
   }
 }
 
+Status check_frequencies(const OpenedModel& source, const Contract& contract, const Match& found,
+                         const ConvertOptions& options, Plan& plan) {
+  TANDEM_TRY(const std::vector<std::string> lines,
+             odd_frequencies(contract, ignored_names(found), *source.folder));
+  if (options.strict && !lines.empty())
+    return all_problems("convert_c6", "stored rotary tables", lines)
+        .at(source.path)
+        .because("the config's rope_theta or rope_scaling may be wrong");
+  for (const std::string& line : lines) plan.remarks.push_back("warning: " + line);
+  return {};
+}
+
 Status make_graph(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
   TANDEM_TRY(const Contract contract,
              plan.model.contract(plan.rules, options.compute, storage_of(*plan.tensors)));
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
+  TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
   TANDEM_TRY(plan.spec, lower_to_tensorflow(contract, in_graph(plan.plans)));
   for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
   add_asset(plan, kContractFile, print(contract));

@@ -1,0 +1,297 @@
+#include "convert/convert.h"
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fault_files.h"
+#include "base/hash.h"
+#include "convert/open_model.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A folder of its own for one test, gone with it.
+class Convert : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "/tandem-convert-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { EXPECT_TRUE(real_files().remove_all(folder_).ok()); }
+  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  std::vector<std::string> names() const { return real_files().list(folder_).value(); }
+  std::string folder_;
+};
+
+/// The tiny llama of the public reports (TL).
+Json tiny_llama() {
+  return Json{{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"vocab_size", 32},
+              {"hidden_size", 16},
+              {"intermediate_size", 24},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 4},
+              {"num_key_value_heads", 2},
+              {"head_dim", 4},
+              {"hidden_act", "silu"},
+              {"max_position_embeddings", 64},
+              {"rms_norm_eps", 1e-6},
+              {"rope_theta", 10000.0},
+              {"attention_bias", false},
+              {"mlp_bias", false},
+              {"tie_word_embeddings", false},
+              {"torch_dtype", "bfloat16"}};
+}
+
+/// bf16 values between 1 and 2 seeded by the tensor's name, so that no cast loses them.
+std::vector<std::byte> bf16_values(const TensorInfo& info) {
+  std::vector<std::byte> data(byte_count(info.dtype, info.shape).value());
+  uint64_t state = name_hash(info.name);
+  for (size_t i = 0; i + 1 < data.size(); i += 2) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto value = static_cast<uint16_t>(0x3f80 | (state >> 57));
+    std::memcpy(&data[i], &value, 2);
+  }
+  return data;
+}
+
+/// All weights that a config asks for.
+MemorySource weights_for(const Json& config, const std::set<std::string>& without = {}) {
+  const Model model = make_model(config).value();
+  MemorySource source;
+  for (const TensorPlan& plan : expand(model.rules))
+    for (const std::string& name : plan.hf)
+      if (!without.contains(name))
+        source.add({name, DType::bf16, plan.hf_shape}, bf16_values({name, DType::bf16, plan.hf_shape}));
+  return source;
+}
+
+void write_folder(const std::string& folder, const Json& config, const MemorySource& weights) {
+  ASSERT_TRUE(real_files().make_directories(folder).ok());
+  ASSERT_TRUE(write_text(real_files(), join(folder, "config.json"), config.dump(2)).ok());
+  ASSERT_TRUE(write_text(real_files(), join(folder, "tokenizer.json"), "{\"a\": 1}").ok());
+  ASSERT_TRUE(write_hf_weights(real_files(), folder, weights).ok());
+}
+
+using Contents = std::map<std::string, std::string>;
+
+/// Every tensor of a model by name: dtype, shape and hash of its bytes.
+Contents contents_of(const std::string& path) {
+  const OpenedModel opened = open_model(real_files(), path).value();
+  Contents contents;
+  for (const TensorInfo& info : opened.tensors().tensors()) {
+    std::vector<std::byte> data(byte_count(info.dtype, info.shape).value());
+    EXPECT_TRUE(opened.tensors().read(info.name, 0, data).ok());
+    contents[info.name] = fmt::format("{}{} {}", info.dtype, to_string(info.shape), sha256_hex(data));
+  }
+  return contents;
+}
+
+Result<ConvertReport> convert(const std::string& from, const std::string& to,
+                              const ConvertOptions& options = {}) {
+  return tandem::convert(real_files(), from, to, options);
+}
+
+TEST_F(Convert, ThereAndBackGivesTheSameBytesConfigAndSideFiles) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  const auto there = convert(at("hf"), at("sm"));
+  ASSERT_TRUE(there.ok()) << there.error().message();
+  const auto back = convert(at("sm"), at("back"));
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(contents_of(at("back")), contents_of(at("hf")));
+  for (const char* name : {"config.json", "tokenizer.json"})
+    EXPECT_EQ(read_text(real_files(), at("back/") + name).value(),
+              read_text(real_files(), at("hf/") + name).value());
+  EXPECT_THAT(names(), ElementsAre("back", "hf", "sm"));
+}
+
+TEST_F(Convert, TheReportHasTheHashOfEveryTensor) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  const auto there = convert(at("hf"), at("sm"));
+  ASSERT_TRUE(there.ok());
+  const Contents written = contents_of(at("sm"));
+  EXPECT_EQ(there.value().tensors.size(), 21u);
+  for (const ConvertedTensor& tensor : there.value().tensors)
+    EXPECT_THAT(written.at(tensor.name), HasSubstr(tensor.sha256)) << tensor.name;
+}
+
+TEST_F(Convert, ACheckpointIsReadBackFromItsFolder) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ConvertOptions to_checkpoint;
+  to_checkpoint.to = ConvertTarget::checkpoint;
+  ASSERT_TRUE(convert(at("hf"), at("ckpt"), to_checkpoint).ok());
+  const auto back = convert(at("ckpt"), at("back"));
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(contents_of(at("back")), contents_of(at("hf")));
+}
+
+TEST_F(Convert, D11AnotherDtypeIsSaidAndStandsInTheConfig) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ConvertOptions wide;
+  wide.dtype = DType::f32;
+  ASSERT_TRUE(convert(at("hf"), at("sm"), wide).ok());
+  const auto back = convert(at("sm"), at("back"));
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_THAT(back.value().remarks, Contains(HasSubstr("torch_dtype is now float32")));
+  EXPECT_THAT(read_text(real_files(), at("back/config.json")).value(),
+              HasSubstr("\"torch_dtype\": \"float32\""));
+  ConvertOptions like;
+  like.like = at("hf");
+  ASSERT_TRUE(convert(at("sm"), at("again"), like).ok());
+  EXPECT_EQ(contents_of(at("again")), contents_of(at("hf")));
+}
+
+TEST_F(Convert, C1AllProblemsInOneReportAndNothingWritten) {
+  MemorySource weights =
+      weights_for(tiny_llama(), {"model.norm.weight", "model.layers.0.mlp.up_proj.weight"});
+  weights.add({"model.layers.0.mlp.up_proj.weight", DType::bf16, {16, 24}}, std::vector<std::byte>(768));
+  weights.add({"odd.weight", DType::bf16, {1}}, std::vector<std::byte>(2));
+  write_folder(at("hf"), tiny_llama(), weights);
+  const auto failed = convert(at("hf"), at("sm"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(exit_code(failed.error().kind), 65);
+  EXPECT_THAT(failed.error().text, HasSubstr("3 problems"));
+  for (const char* line : {"missing: model.norm.weight", "unexpected: odd.weight",
+                           "model.layers.0.mlp.up_proj.weight: shape [16, 24], expected [24, 16]"})
+    EXPECT_THAT(failed.error().text, HasSubstr(line));
+  EXPECT_THAT(names(), ElementsAre("hf"));
+}
+
+TEST_F(Convert, N22AMissingHeadIsTiedOnlyWhenAskedForAndThatIsRecorded) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama(), {"lm_head.weight"}));
+  const auto failed = convert(at("hf"), at("sm"));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(failed.error().message(), HasSubstr("missing: lm_head.weight"));
+  EXPECT_THAT(failed.error().hint, HasSubstr("--allow-tied-head"));
+  ConvertOptions tied;
+  tied.allow_tied_head = true;
+  const auto there = convert(at("hf"), at("sm"), tied);
+  ASSERT_TRUE(there.ok()) << there.error().message();
+  EXPECT_THAT(there.value().remarks, Contains(HasSubstr("tied to the embedding")));
+  ASSERT_TRUE(convert(at("sm"), at("back")).ok());
+  EXPECT_THAT(read_text(real_files(), at("back/config.json")).value(),
+              HasSubstr("\"tie_word_embeddings\": true"));
+}
+
+TEST_F(Convert, N20ATiedTensorComesBackUnderTheNameThatItHad) {
+  Json config = tiny_llama();
+  config["tie_word_embeddings"] = true;
+  for (const std::string kept : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    MemorySource weights = weights_for(config, {"model.embed_tokens.weight"});
+    const TensorInfo info{kept, DType::bf16, {32, 16}};
+    weights.add(info, bf16_values(info));
+    const std::string source = at("hf-" + kept), model = at("sm-" + kept), back = at("back-" + kept);
+    write_folder(source, config, weights);
+    const auto there = convert(source, model);
+    ASSERT_TRUE(there.ok()) << there.error().message();
+    EXPECT_THAT(contents_of(model), Not(Contains(testing::Key(HasSubstr("lm_head")))));
+    ASSERT_TRUE(convert(model, back).ok());
+    EXPECT_EQ(contents_of(back), contents_of(source));
+  }
+}
+
+TEST_F(Convert, N09StoredFrequenciesAreLeftOutAndCheckedAgainstTheConfig) {
+  const auto source_with = [&](const std::string& name, float first, float second) {
+    MemorySource weights = weights_for(tiny_llama());
+    std::vector<std::byte> data(8);
+    std::memcpy(data.data(), &first, 4);
+    std::memcpy(data.data() + 4, &second, 4);
+    weights.add({"model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {2}}, data);
+    write_folder(at(name), tiny_llama(), weights);
+  };
+  source_with("good", 1, 0.01f);
+  source_with("doubled", 2, 0.02f);
+  write_folder(at("without"), tiny_llama(), weights_for(tiny_llama()));
+  ASSERT_TRUE(convert(at("without"), at("sm")).ok());
+  const auto good = convert(at("good"), at("sm-good"));
+  ASSERT_TRUE(good.ok()) << good.error().message();
+  EXPECT_EQ(contents_of(at("sm-good")), contents_of(at("sm")));
+  EXPECT_THAT(good.value().remarks, Not(Contains(HasSubstr("disagree"))));
+  EXPECT_THAT(convert(at("doubled"), at("sm-doubled")).value().remarks,
+              Contains(HasSubstr(
+                  "inv_freq: the stored frequencies disagree with the config (first: 2, expected 1)")));
+  ConvertOptions strict;
+  strict.strict = true;
+  EXPECT_EQ(convert(at("doubled"), at("sm-strict"), strict).error().rule, "convert_c6");
+}
+
+TEST_F(Convert, D04OverflowInFloat16IsRefusedByTensorAndCount) {
+  MemorySource weights = weights_for(tiny_llama(), {"model.norm.weight"});
+  const uint16_t big = 0x4789, one = 0x3f80;  // 70144 and 1
+  std::vector<std::byte> data(32);
+  for (size_t i = 0; i < 16; ++i) std::memcpy(&data[2 * i], i < 2 ? &big : &one, 2);
+  weights.add({"model.norm.weight", DType::bf16, {16}}, data);
+  write_folder(at("hf"), tiny_llama(), weights);
+  ConvertOptions half;
+  half.dtype = DType::f16;
+  const auto failed = convert(at("hf"), at("sm"), half);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(failed.error().text, HasSubstr("model/norm/weight: 2 finite values do not fit float16"));
+  EXPECT_THAT(names(), ElementsAre("hf"));
+}
+
+TEST_F(Convert, AnExistingOutputNeedsForce) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ASSERT_TRUE(convert(at("hf"), at("sm")).ok());
+  EXPECT_EQ(convert(at("hf"), at("sm")).error().kind, ErrorKind::exists);
+  ConvertOptions force;
+  force.force = true;
+  EXPECT_TRUE(convert(at("hf"), at("sm"), force).ok());
+}
+
+TEST_F(Convert, OptionsThatDoNotFitTheDirectionAreUsageErrors) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ConvertOptions options;
+  options.to = ConvertTarget::safetensors;
+  EXPECT_EQ(convert(at("hf"), at("out"), options).error().kind, ErrorKind::usage);
+  options = {};
+  options.like = at("hf");
+  EXPECT_EQ(convert(at("hf"), at("out"), options).error().kind, ErrorKind::usage);
+  EXPECT_EQ(convert(at("nowhere"), at("out")).error().kind, ErrorKind::missing);
+}
+
+TEST_F(Convert, F1F2AFaultAtAnyCallLeavesTheOldOutputAndNothingElse) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ASSERT_TRUE(convert(at("hf"), at("out")).ok());
+  const Contents old = contents_of(at("out"));
+  ConvertOptions force;
+  force.force = true;
+  for (const FileCall call :
+       {FileCall::open, FileCall::create, FileCall::read, FileCall::write, FileCall::close,
+        FileCall::make_directories, FileCall::rename, FileCall::sync}) {
+    FaultyFiles counting;
+    ASSERT_TRUE(tandem::convert(counting, at("hf"), at("out"), force).ok());
+    const uint64_t calls = counting.count(call);
+    for (uint64_t k = 1; k <= calls; ++k) {
+      FaultyFiles faulty;
+      faulty.fail(call, k, call == FileCall::read ? EIO : ENOSPC);
+      const auto failed = tandem::convert(faulty, at("hf"), at("out"), force);
+      EXPECT_EQ(contents_of(at("out")), old) << "call " << static_cast<int>(call) << ", " << k;
+      EXPECT_THAT(names(), ElementsAre("hf", "out")) << "call " << static_cast<int>(call) << ", " << k;
+      EXPECT_FALSE(failed.ok()) << "call " << static_cast<int>(call) << ", " << k;
+    }
+  }
+}
+
+TEST_F(Convert, AnErrorOfProgressStopsItWithNothingLeft) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ConvertOptions options;
+  options.progress = [](uint64_t done, uint64_t) -> Status {
+    return done > 1000 ? Status{unavailable("", "stopped")} : Status{};
+  };
+  EXPECT_EQ(convert(at("hf"), at("out"), options).error().text, "stopped");
+  EXPECT_THAT(names(), ElementsAre("hf"));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,122 @@
+#include "verify/model_level.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <class T>
+HostTensor tensor(DType dtype, Shape shape, const std::vector<T>& values) {
+  HostTensor made{dtype, std::move(shape), std::vector<std::byte>(values.size() * sizeof(T))};
+  std::memcpy(made.data.data(), values.data(), made.data.size());
+  return made;
+}
+
+/// An engine that answers every call with fixed logits of [1, 2, 3], one mixture layer, top 1.
+class FakeEngine : public Engine {
+ public:
+  std::vector<float> logits{3, 2, 1, 3, 2, 1};
+  std::vector<float> forced_logits{3, 2, 1, 3, 2, 1};
+  std::vector<float> margins{1, 1};
+  std::vector<int32_t> experts{4, 5};
+  std::vector<int32_t> forced;  ///< what logits_forced was asked for
+  const EngineInfo& info() const override { return info_; }
+  Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
+                          const std::vector<std::string>&) override {
+    if (entry == "logits_forced") {
+      const HostTensor& asked = inputs.at("forced_experts");
+      forced.resize(asked.data.size() / sizeof(int32_t));
+      std::memcpy(forced.data(), asked.data.data(), asked.data.size());
+      return HostTensors{{"logits", tensor(DType::f32, {1, 2, 3}, forced_logits)}};
+    }
+    return HostTensors{{"logits", tensor(DType::f32, {1, 2, 3}, logits)},
+                       {"experts", tensor(DType::i32, {1, 1, 2, 1}, experts)},
+                       {"router_margin", tensor(DType::f32, {1, 1, 2}, margins)}};
+  }
+
+ private:
+  EngineInfo info_;
+};
+
+const std::vector<Probe> kProbes{make_probe("p", {{1, 2}}, Padding::right)};
+ModelLevelOptions mixture() {
+  ModelLevelOptions options;
+  options.moe_layers = options.num_experts_per_tok = 1;
+  options.reference_has_margins = true;
+  return options;
+}
+
+TEST(ModelLevel, EqualLogitsPass) {
+  FakeEngine left, right;
+  const ModelLevel level = compare_models(left, right, kProbes, {}).value();
+  EXPECT_TRUE(level.passed());
+  EXPECT_EQ(level.total.compared, 6u);
+  EXPECT_EQ(to_json(level)["prompts"], 1);
+}
+
+TEST(ModelLevel, NoProbesDoNotPass) {
+  FakeEngine left, right;
+  EXPECT_FALSE(compare_models(left, right, {}, {}).value().passed());
+}
+
+TEST(ModelLevel, ADifferenceFailsAndSaysBy) {
+  FakeEngine left, right;
+  right.logits[4] += 0.01f;
+  const ModelLevel level = compare_models(left, right, kProbes, {}).value();
+  EXPECT_FALSE(level.passed());
+  EXPECT_THAT(level.probes[0].failures[0], HasSubstr("max_abs_error 0.01 is above"));
+}
+
+TEST(ModelLevel, PaddedTokensAreNotCompared) {
+  FakeEngine left, right;
+  right.logits[0] = 1000;
+  Probe probe = make_probe("p", {{1, 2}}, Padding::right);
+  probe.attention_mask[0] = 0;
+  const ModelLevel level = compare_models(left, right, {probe}, {}).value();
+  EXPECT_TRUE(level.passed());
+  EXPECT_EQ(level.total.tokens, 1u);
+}
+
+TEST(ModelLevel, AFlippedNearTieIsForcedThereOnlyAndListed) {
+  FakeEngine left, right;
+  left.margins = {1, 5e-6f};
+  right.logits[3] = 7;
+  const ModelLevel level = compare_models(left, right, kProbes, mixture()).value();
+  EXPECT_TRUE(level.passed());
+  EXPECT_TRUE(level.probes[0].forced);
+  EXPECT_THAT(right.forced, ElementsAre(-1, 5));
+  ASSERT_EQ(level.near_ties.size(), 1u);
+  EXPECT_EQ(level.near_ties[0].token, 1u);
+}
+
+TEST(ModelLevel, AWrongWeightIsNotExcusedByANearTie) {
+  FakeEngine left, right;
+  left.margins = {1, 5e-6f};
+  right.logits[3] = right.forced_logits[3] = 7;
+  EXPECT_FALSE(compare_models(left, right, kProbes, mixture()).value().passed());
+}
+
+TEST(ModelLevel, MoreNearTiesThanOneInAThousandTokensAreNoExcuse) {
+  FakeEngine left, right;
+  left.margins = {1e-6f, 1e-6f};
+  right.logits[3] = 7;
+  EXPECT_FALSE(compare_models(left, right, kProbes, mixture()).value().passed());
+  EXPECT_THAT(right.forced, IsEmpty());
+}
+
+TEST(ModelLevel, AnswersOfAnotherShapeAreAnError) {
+  FakeEngine left, right;
+  const auto wrong = compare_models(left, right, {make_probe("p", {{1, 2, 3}}, Padding::right)}, {});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().rule, "verify_c4");
+  EXPECT_THAT(wrong.error().text, HasSubstr("logits is f32[1, 2, 3], expected f32[1, 3, 0]"));
+}
+
+}  // namespace
+}  // namespace tandem
