@@ -133,7 +133,11 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   TANDEM_TRY(const WorkerCommand command, worker_command(engine));
   TANDEM_TRY(auto process, WorkerProcess::start(command));
   const Words load{
-      {"op", "load"}, {"path", path}, {"threads", std::to_string(options.threads)}, {"dtype", options.dtype}};
+      {"op", "load"},
+      {"path", path},
+      {"threads", std::to_string(options.threads)},
+      {"dtype", options.dtype},
+      {"accepted_keys", join_names({options.accepted_keys.begin(), options.accepted_keys.end()})}};
   auto reply = process->call({load, {}}, options.timeout_s);
   if (!reply.ok()) {
     Error error = std::move(reply).error();

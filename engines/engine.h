@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,12 @@ Result<EngineKind> engine_named(std::string_view name);
 std::string_view name(EngineKind kind);
 
 struct EngineOptions {
-  int threads = 0;                ///< 0: the framework's default
-  std::string dtype = "float32";  ///< arithmetic of the hf engine; the others follow the contract
+  int threads = 0;  ///< 0: the framework's default
+  std::string dtype =
+      "float32";  ///< arithmetic of hf (float32, float64, bfloat16, float16); torch takes float32 for what
+                  ///< the contract says, or float64; tf follows its graph. Results of float64 are f64
   double timeout_s = 600;
+  std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 
 /// What a side says of itself, for reports: engine, framework version, path.

@@ -28,9 +28,9 @@ struct LoadedCheckpoint {
   const TensorSource& tensors() const { return weights ? *weights : *files; }
 };
 
-Result<std::unique_ptr<LoadedCheckpoint>> load_hf_folder(const std::string& path) {
+Result<std::unique_ptr<LoadedCheckpoint>> load_hf_folder(const std::string& path, const ArchOptions& arch) {
   TANDEM_TRY(std::unique_ptr<HfFolder> folder, HfFolder::open(real_files(), path, {}));
-  TANDEM_TRY(Model model, make_model(folder->config()));
+  TANDEM_TRY(Model model, make_model(folder->config(), arch));
   auto loaded = std::make_unique<LoadedCheckpoint>();
   loaded->rules = std::move(model.rules);
   TransformOptions options;
@@ -49,24 +49,26 @@ Result<std::unique_ptr<LoadedCheckpoint>> load_saved_model(const std::string& pa
   auto loaded = std::make_unique<LoadedCheckpoint>();
   const std::string assets = join(path, "assets");
   TANDEM_TRY(const std::string rules_text, read_text(real_files(), join(assets, "tandem_rules.json")));
-  TANDEM_TRY(const Json rules, parse_json(rules_text));
-  TANDEM_TRY(loaded->rules, rules_from_json(rules));
+  TANDEM_TRY(const Json record, parse_json(rules_text));
+  if (!record.is_object() || !record.contains("rules"))
+    return corrupt("torch_c6", "no rules in it").at(join(assets, "tandem_rules.json"));
+  TANDEM_TRY(loaded->rules, rules_from_json(record["rules"]));
   TANDEM_TRY(const std::string contract_text, read_text(real_files(), join(assets, "tandem_contract.txt")));
   TANDEM_TRY(loaded->contract, parse_contract(contract_text));
   TANDEM_TRY(loaded->files, TensorBundle::open(real_files(), join(path, "variables/variables")));
   return loaded;
 }
 
-Result<std::unique_ptr<LoadedCheckpoint>> load_files(const std::string& path) {
+Result<std::unique_ptr<LoadedCheckpoint>> load_files(const std::string& path, const ArchOptions& arch) {
   TANDEM_TRY(const PathKind graph, real_files().kind(join(path, "saved_model.pb")));
   if (graph == PathKind::file) return load_saved_model(path);
   TANDEM_TRY(const PathKind config, real_files().kind(join(path, "config.json")));
-  if (config == PathKind::file) return load_hf_folder(path);
+  if (config == PathKind::file) return load_hf_folder(path, arch);
   return invalid("torch_c2", "{} has neither saved_model.pb nor config.json", path);
 }
 
-Result<std::unique_ptr<LoadedCheckpoint>> load_checkpoint(const std::string& path) {
-  TANDEM_TRY(auto loaded, load_files(path));
+Result<std::unique_ptr<LoadedCheckpoint>> load_checkpoint(const std::string& path, const ArchOptions& arch) {
+  TANDEM_TRY(auto loaded, load_files(path, arch));
   TANDEM_CHECK(check(loaded->contract));
   return loaded;
 }
@@ -169,7 +171,8 @@ Result<std::unique_ptr<ServedModel>> load_torch_model(const Words& words) {
   if (dtype != "float32" && dtype != "float64")
     return usage("torch_c1", "dtype '{}' is neither float32 nor float64", dtype);
   if (const int threads = atoi(word(words, "threads").c_str()); threads > 0) at::set_num_threads(threads);
-  TANDEM_TRY(auto checkpoint, load_checkpoint(word(words, "path")));
+  const std::vector<std::string> accepted = split_names(word(words, "accepted_keys"));
+  TANDEM_TRY(auto checkpoint, load_checkpoint(word(words, "path"), {{accepted.begin(), accepted.end()}}));
   auto model = std::make_unique<TorchModel>(std::move(checkpoint), dtype == "float64");
   TANDEM_CHECK(model->check_weights());
   return std::unique_ptr<ServedModel>(std::move(model));
