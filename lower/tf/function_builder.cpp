@@ -126,13 +126,9 @@ void FunctionBuilder::variant_result(const std::string& name, const std::string&
 void FunctionBuilder::add_result(const std::string& name, tensorflow::DataType dtype,
                                  const std::string& ref) {
   auto* arg = def_.mutable_signature()->add_output_arg();
-  std::string key = clean(name);
-  for (char& c : key)
-    if (c == '.' || c == '/' || c == '-') c = '_';
-  while (def_.ret().count(key)) key += "_";
-  arg->set_name(key);
+  arg->set_name(name);
   arg->set_type(dtype);
-  (*def_.mutable_ret())[key] = ref;
+  (*def_.mutable_ret())[name] = ref;
 }
 
 void FunctionBuilder::set_attribute(const Attr& attribute) {
@@ -323,6 +319,13 @@ Tensor FunctionBuilder::expand_dims(const Tensor& x, int32_t axis) {
   return {node("ExpandDims", {x.ref, scalar(axis)}, {attr("T", x.type.dtype), attr("Tdim", DType::i32)},
                "output"),
           type};
+}
+
+std::string FunctionBuilder::join(const std::vector<std::string>& parts, DType dtype) {
+  std::vector<std::string> inputs = parts;
+  inputs.push_back(scalar(0));
+  const auto count = static_cast<int64_t>(parts.size());
+  return node("ConcatV2", inputs, {attr("T", dtype), attr("N", count), attr("Tidx", DType::i32)}, "output");
 }
 
 Tensor FunctionBuilder::concat_last(const Tensor& x, const Tensor& y) {

@@ -90,6 +90,7 @@ class FunctionBuilder {
   Tensor flatten_rows(const Tensor& x);  ///< [..., n] to [rows, n]
   Tensor transpose(const Tensor& x, const std::vector<int32_t>& axes);
   Tensor expand_dims(const Tensor& x, int32_t axis);
+  std::string join(const std::vector<std::string>& parts, DType dtype);  ///< along the first axis
   Tensor concat_last(const Tensor& x, const Tensor& y);
   /// Elements begin, begin + stride, ... below end of the last axis.
   Tensor slice_last(const Tensor& x, int32_t begin, int32_t end, int32_t stride = 1);

@@ -117,44 +117,47 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
   const std::vector<Tensor> up = unpack(f, inputs.subspan(3 + chunks, chunks));
   const std::vector<Tensor> down = unpack(f, inputs.subspan(3 + 2 * chunks, chunks));
 
-  // Slot s = token * k + j is the j-th choice of a token. Slots are parted by expert, computed, and put back
-  // in order.
-  const Tensor chosen = f.use(inputs[1]);
-  const std::string flat = f.node("Reshape", {chosen.ref, f.constant({-1})},
-                                  {attr("T", DType::i32), attr("Tshape", DType::i32)}, "output");
+  // Slot s = token * k + j is the j-th choice of a token. Slots are parted by expert, computed, weighted, and
+  // summed by token. (Stitching them back in order would do too, but XLA compiles no stitch whose indices are
+  // computed.)
+  const auto flat = [&](const Tensor& t) {
+    return f.node("Reshape", {t.ref, f.constant({-1})}, {attr("T", t.type.dtype), attr("Tshape", DType::i32)},
+                  "output");
+  };
+  const std::string chosen = flat(f.use(inputs[1]));
   const std::string count =
-      f.node("Size", {flat}, {attr("T", DType::i32), attr("out_type", DType::i32)}, "output");
+      f.node("Size", {chosen}, {attr("T", DType::i32), attr("out_type", DType::i32)}, "output");
   const std::string slots = f.range(f.scalar(0), count);
   const auto experts = static_cast<int64_t>(gate.size());
-  const std::string parts = f.node("DynamicPartition", {slots, flat},
+  const std::string parts = f.node("DynamicPartition", {slots, chosen},
                                    {attr("T", DType::i32), attr("num_partitions", experts)}, "outputs");
-  std::vector<std::string> stitch;
-  std::vector<std::string> products;
+  const auto token_of = [&](const std::string& slot) {
+    return Tensor{f.node("FloorDiv", {slot, f.scalar(static_cast<int32_t>(k))}, {attr("T", DType::i32)}, "z"),
+                  {DType::i32, {Dim("slots")}}};
+  };
+  std::vector<std::string> order, products;
   for (int64_t e = 0; e < experts; ++e) {
     const auto i = static_cast<size_t>(e);
-    const std::string part = FunctionBuilder::nth(parts, static_cast<int>(e));
-    const std::string token =
-        f.node("FloorDiv", {part, f.scalar(static_cast<int32_t>(k))}, {attr("T", DType::i32)}, "z");
-    const Tensor mine = f.gather(rows, {token, {DType::i32, {Dim("mine")}}}, 0);
+    order.push_back(FunctionBuilder::nth(parts, static_cast<int>(e)));
+    const Tensor mine = f.gather(rows, token_of(order.back()), 0);
     const Tensor gated = f.matmul(mine, gate[i], out_in);
     const Tensor act =
         f.binary("Mul", f.binary("Mul", gated, f.unary("Sigmoid", gated)), f.matmul(mine, up[i], out_in));
-    stitch.push_back(part);
     products.push_back(f.matmul(act, down[i], out_in).ref);
   }
-  stitch.insert(stitch.end(), products.begin(), products.end());
-  const std::string merged =
-      f.node("DynamicStitch", stitch, {attr("T", x.type.dtype), attr("N", experts)}, "merged");
-  const std::string by_token =
-      f.node("Reshape", {merged, f.constant({-1, static_cast<int32_t>(k), static_cast<int32_t>(hidden)})},
-             {attr("T", x.type.dtype), attr("Tshape", DType::i32)}, "output");
-  const Tensor outputs{by_token, {x.type.dtype, {Dim("rows"), Dim(k), Dim(hidden)}}};
-  const Tensor weights = f.expand_dims(f.cast(f.flatten_rows(f.use(inputs[2])), x.type.dtype), -1);
-  const Tensor weighted = f.binary("Mul", outputs, weights);
+  const std::string slot = f.join(order, DType::i32);
+  const DType dtype = x.type.dtype;
+  const TensorType each{dtype, {Dim("slots"), Dim(hidden)}};
+  const Tensor outputs{f.join(products, dtype), each};
+  const Tensor weight{flat(f.cast(f.use(inputs[2]), dtype)), {dtype, {Dim("slots")}}};
+  const Tensor weighted =
+      f.binary("Mul", outputs, f.expand_dims(f.gather(weight, {slot, {DType::i32, {Dim("slots")}}}, 0), -1));
+  const std::string tokens = f.node("Size", {flat(f.slice_last(f.use(inputs[1]), 0, 1))},
+                                    {attr("T", DType::i32), attr("out_type", DType::i32)}, "output");
   const Tensor total{
-      f.node("Sum", {weighted.ref, f.constant({1})},
-             {attr("T", x.type.dtype), attr("Tidx", DType::i32), attr("keep_dims", false)}, "output"),
-      {x.type.dtype, {Dim("rows"), Dim(hidden)}}};
+      f.node("UnsortedSegmentSum", {weighted.ref, token_of(slot).ref, tokens},
+             {attr("T", dtype), attr("Tindices", DType::i32), attr("Tnumsegments", DType::i32)}, "output"),
+      {dtype, {Dim("rows"), Dim(hidden)}}};
   return {f.reshape(total, x.type.shape)};
 }
 

@@ -30,13 +30,10 @@ class Lowering {
   }
 
   void signature(const std::string& key, const Block& entry, Form form) {
-    std::vector<Parameter> inputs = entry.inputs;
-    std::sort(inputs.begin(), inputs.end(),
-              [](const Parameter& a, const Parameter& b) { return a.name < b.name; });
-    spec_.signatures[key] = entry_function(key, entry, inputs, form);
+    spec_.signatures[key] = entry_function(key, entry, form);
   }
   void method(const std::string& name, const Block& entry) {
-    spec_.methods[name] = entry_function("method" + name, entry, entry.inputs, {});
+    spec_.methods[name] = entry_function("method" + name, entry, {});
   }
 
   SavedModelSpec finish() && { return std::move(spec_); }
@@ -66,8 +63,9 @@ class Lowering {
 
   std::string new_name(const std::string& stem) { return fmt::format("__inference_{}_{}", stem, counter_++); }
 
-  SavedFunction entry_function(const std::string& stem, const Block& entry,
-                               const std::vector<Parameter>& inputs, Form form) {
+  SavedFunction entry_function(const std::string& stem, const Block& entry, Form form) {
+    std::vector<Parameter> inputs = entry.inputs;  // TensorFlow orders keyword arguments by name
+    std::ranges::sort(inputs, {}, &Parameter::name);
     FunctionBuilder f(new_name(stem));
     SavedFunction function;
     function.function = fmt::format("__inference_{}_{}", stem, counter_ - 1);
@@ -84,14 +82,6 @@ class Lowering {
       weights[name] = {{f.resource(name, variable.dtype, shape), type}, variable.dtype};
       function.captures.push_back(index);
     }
-    // A wrong rank fails here, under the argument's own name.
-    for (const Parameter& input : inputs) {
-      f.scope(input.name);
-      Tensor& tensor = values[input.name].tensor;
-      tensor.ref =
-          f.node("EnsureShape", {tensor.ref},
-                 {attr("T", tensor.type.dtype), shape_attr("shape", static_shape(input.type))}, "output");
-    }
     Named taps;
     emit(f, entry, values, weights, "", form, taps);
     write_results(f, entry, values, form.with_taps ? taps : Named{}, function);
@@ -107,7 +97,8 @@ class Lowering {
     for (const std::string& name : entry.results) results[name] = {types.at(name), values.at(name).tensor};
     if (!taps.empty()) {
       std::map<std::string, TensorType> tap_types;
-      for (const Parameter& tap : tandem::taps(contract_, entry).value()) tap_types[tap.name] = tap.type;
+      const std::vector<Parameter> declared = tandem::taps(contract_, entry).value();
+      for (const Parameter& tap : declared) tap_types[tap.name] = tap.type;
       for (const auto& [name, tensor] : taps) results[name] = {tap_types.at(name), tensor};
     }
     f.scope("outputs");
@@ -216,11 +207,27 @@ class Lowering {
   int counter_ = 0;
 };
 
-/// The same entry with one input computed instead of given.
-Block computed_input(Block entry, std::string_view input, Node node) {
+/// The same entry under another name, with one input computed instead of given.
+Block computed_input(Block entry, std::string name, std::string_view input, Node node) {
+  entry.name = std::move(name);
   std::erase_if(entry.inputs, [&](const Parameter& p) { return p.name == input; });
   entry.nodes.insert(entry.nodes.begin(), std::move(node));
   return entry;
+}
+
+constexpr std::string_view kDefault = "serving_default";
+constexpr std::string_view kIdsOnly = "input_ids_only";
+
+/// The contract with two more entries: positions made from the mask, and a mask of ones.
+Contract with_serving_entries(Contract contract, const Block& logits) {
+  const Block masked = computed_input(logits, std::string(kDefault), "position_ids",
+                                      {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
+  const Attributes ones{{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}};
+  const Block ids_only = computed_input(masked, std::string(kIdsOnly), "attention_mask",
+                                        {"fill_like", {{"input_ids", false}}, ones, {"attention_mask"}, ""});
+  contract.entries.push_back(masked);
+  contract.entries.push_back(ids_only);
+  return contract;
 }
 
 Status lowerable(const Contract& contract) {
@@ -240,27 +247,16 @@ Status lowerable(const Contract& contract) {
 Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
                                            const LowerTfOptions& options) {
   TANDEM_CHECK(lowerable(contract));
-  const Block* logits = find_entry(contract, "logits");
-  if (!logits) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
-  const Block masked = computed_input(*logits, "position_ids",
-                                      {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
-  const Block ids_only = computed_input(masked, "attention_mask",
-                                        {"fill_like",
-                                         {{"input_ids", false}},
-                                         {{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}},
-                                         {"attention_mask"},
-                                         ""});
-
-  Lowering lowering(contract, plans, options);
+  if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
+  const Contract extended = with_serving_entries(contract, *find_entry(contract, "logits"));
+  Lowering lowering(extended, plans, options);
   const Form inference{true, false};
-  lowering.signature("serving_default", masked, inference);
-  lowering.signature("input_ids_only", ids_only, inference);
-  lowering.signature("with_positions", *logits, inference);
-  lowering.signature("taps", *logits, {true, true});
-  for (const Block& entry : contract.entries)
-    if (&entry != logits) lowering.signature(entry.name, entry, inference);
-  lowering.method("__call__", masked);
-  lowering.method("logits", *logits);
+  for (const Block& entry : extended.entries)
+    lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
+  const Block& logits = *find_entry(extended, "logits");
+  lowering.signature("taps", logits, {true, true});
+  lowering.method("__call__", *find_entry(extended, kDefault));
+  lowering.method("logits", logits);
   return std::move(lowering).finish();
 }
 
