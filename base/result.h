@@ -95,7 +95,8 @@ class [[nodiscard]] Result {
     assert(ok());
     return std::get<0>(state_);
   }
-  T&& value() && {
+  /// By value, so that `for (x : f().value())` does not walk a dead temporary.
+  T value() && {
     assert(ok());
     return std::get<0>(std::move(state_));
   }
