@@ -43,6 +43,11 @@ Status count_tensors(const TensorSource& source, Findings& findings) {
   return {};
 }
 
+bool is_in(const std::optional<Record>& record, const std::string& hf) {
+  return record && std::any_of(record->original.begin(), record->original.end(),
+                               [&](const OriginalTensor& tensor) { return tensor.info.name == hf; });
+}
+
 void match_weights(const OpenedModel& opened, Findings& findings) {
   if (!findings.model) return;
   if (opened.folder && opened.folder->has_weights()) {
@@ -55,7 +60,9 @@ void match_weights(const OpenedModel& opened, Findings& findings) {
     const RuleTable& rules = opened.record ? opened.record->rules : findings.model->rules;
     const NamedTensors named = find_named(opened.tensors(), rules);
     for (const std::string& line : named.wrong) findings.blocks.push_back(line);
-    for (const std::string& line : named.carried) findings.remarks.push_back("carried, " + line);
+    for (const MissingCarried& tensor : named.carried)
+      if (!tensor.optional || is_in(opened.record, tensor.hf))
+        findings.remarks.push_back("carried in the original, not here: " + tensor.tf);
   }
 }
 

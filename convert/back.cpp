@@ -100,6 +100,14 @@ void remark_unused(const TensorBundle& bundle, const TensorView& used, Plan& pla
                   unused));
 }
 
+/// Of the missing carried tensors those that the original had, a line each.
+std::vector<std::string> lost(const std::vector<MissingCarried>& carried, const Origin& origin) {
+  std::vector<std::string> lines;
+  for (const MissingCarried& tensor : carried)
+    if (!tensor.optional || origin.tensors.contains(tensor.hf)) lines.push_back("missing: " + tensor.tf);
+  return lines;
+}
+
 Status decide_carried(const OpenedModel& source, const ConvertOptions& options,
                       const std::vector<std::string>& carried, Plan& plan) {
   plan.made = plan.origin.rules;
@@ -128,7 +136,7 @@ Status find_tensors(const OpenedModel& source, const ConvertOptions& options, Pl
     return all_problems("convert_c1", "the checkpoint does not fit the rules", named.wrong).at(source.path);
   plan.bundle = std::move(named.view);
   remark_unused(*source.bundle, plan.bundle, plan);
-  return decide_carried(source, options, named.carried, plan);
+  return decide_carried(source, options, lost(named.carried, plan.origin), plan);
 }
 
 /// Names of a table's tensors on the Hugging Face side, with scales.
@@ -153,8 +161,8 @@ Status add_carried(Plan& plan) {
     return {};
   }
   NamedTensors named = find_named(*plan.like->bundle, plan.carried);
-  if (!named.carried.empty())
-    return all_problems("convert_c3", "--like lacks carried tensors too", named.carried).at(plan.like->path);
+  if (const auto lines = lost(named.carried, plan.origin); !lines.empty())
+    return all_problems("convert_c3", "--like lacks carried tensors too", lines).at(plan.like->path);
   plan.like_bundle = std::move(named.view);
   TANDEM_TRY(plan.carried_back, ToHuggingFace::make(plan.carried, plan.like_bundle, {}));
   plan.out.add_all(*plan.carried_back);

@@ -13,6 +13,11 @@ std::string prefix_of(const TensorSource& bundle, const std::vector<TensorPlan>&
   return "";
 }
 
+void note_missing(const TensorPlan& plan, NamedTensors& named) {
+  if (plan.row->in_graph && !plan.row->optional) named.wrong.push_back("missing: " + plan.tf);
+  if (!plan.row->in_graph) named.carried.push_back({plan.tf, plan.hf.front(), plan.row->optional});
+}
+
 }  // namespace
 
 NamedTensors find_named(const TensorSource& bundle, const RuleTable& rules) {
@@ -21,9 +26,8 @@ NamedTensors find_named(const TensorSource& bundle, const RuleTable& rules) {
   const std::string prefix = prefix_of(bundle, plans);
   for (const TensorPlan& plan : plans) {
     const TensorInfo* found = bundle.find(prefix + plan.tf);
-    if (!found && plan.row->optional) continue;
     if (!found)
-      (plan.row->in_graph ? named.wrong : named.carried).push_back("missing: " + plan.tf);
+      note_missing(plan, named);
     else if (found->shape != plan.tf_shape)
       named.wrong.push_back(fmt::format("wrong: {}: shape {}, expected {}", plan.tf, to_string(found->shape),
                                         to_string(plan.tf_shape)));

@@ -6,12 +6,18 @@
 
 namespace tandem {
 
+/// A tensor that the graph does not use (MTP) and that is not there: saving from Python keeps variables only.
+struct MissingCarried {
+  std::string tf;
+  std::string hf;         ///< its Hugging Face name (the first, of a stack)
+  bool optional = false;  ///< the original may have lacked it too
+};
+
 struct NamedTensors {
   TensorView view;  ///< of those that are there and fit
   std::vector<std::string>
       wrong;  ///< a line for each that the graph needs and that is missing, and each of another shape
-  std::vector<std::string>
-      carried;  ///< missing, but only carried (MTP): saving from Python keeps variables only
+  std::vector<MissingCarried> carried;
 };
 
 /// Finds every tensor of a table. Names may all stand under one prefix ("model/" for a checkpoint of a

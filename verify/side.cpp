@@ -49,7 +49,9 @@ Status read_bundle(Side& side) {
   if (!named.wrong.empty())
     return all_problems("convert_c1", "the checkpoint does not fit the rules", named.wrong)
         .at(side.opened.path);
-  if (!named.carried.empty()) side.rules = rows_where(side.rules, true);
+  const bool lost = std::any_of(named.carried.begin(), named.carried.end(),
+                                [](const MissingCarried& tensor) { return !tensor.optional; });
+  if (lost) side.rules = rows_where(side.rules, true);
   side.named = std::move(named.view);
   TANDEM_TRY(side.hugging_face, ToHuggingFace::make(side.rules, side.named, {}));
   side.weights.add_all(*side.hugging_face);
