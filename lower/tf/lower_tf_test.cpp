@@ -1,0 +1,239 @@
+// What is lowered: rows, names, attributes. What it computes is compared in real frameworks (tests/).
+
+#include "lower/tf/lower_tf.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "arch/architecture.h"
+#include "contract/check.h"
+#include "contract/ops/registry.h"
+#include "contract/text.h"
+
+namespace tandem {
+namespace {
+
+Json llama() {
+  return {{"model_type", "llama"},       {"vocab_size", 11},        {"hidden_size", 8},
+          {"num_hidden_layers", 2},      {"intermediate_size", 12}, {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},    {"attention_bias", true},  {"max_position_embeddings", 64},
+          {"tie_word_embeddings", true}, {"rms_norm_eps", 1e-6}};
+}
+
+/// Three layers, the first dense, and one of multi-token prediction.
+Json deepseek() {
+  return {{"model_type", "deepseek_v3"},
+          {"vocab_size", 11},
+          {"hidden_size", 8},
+          {"num_hidden_layers", 3},
+          {"intermediate_size", 12},
+          {"moe_intermediate_size", 6},
+          {"num_attention_heads", 2},
+          {"q_lora_rank", 5},
+          {"kv_lora_rank", 7},
+          {"qk_nope_head_dim", 4},
+          {"qk_rope_head_dim", 2},
+          {"v_head_dim", 3},
+          {"first_k_dense_replace", 1},
+          {"n_routed_experts", 6},
+          {"n_shared_experts", 1},
+          {"num_experts_per_tok", 2},
+          {"n_group", 3},
+          {"topk_group", 2},
+          {"routed_scaling_factor", 2.5},
+          {"rms_norm_eps", 1e-6},
+          {"max_position_embeddings", 64},
+          {"num_nextn_predict_layers", 1}};
+}
+
+/// The model of a config, lowered; `experts_in_chunk` cuts its stacks.
+SavedModelSpec lowered(const Json& config, uint64_t experts_in_chunk = 0, DType storage = DType::bf16) {
+  Model model = make_model(config).value();
+  if (experts_in_chunk > 0)
+    for (RuleRow& row : model.rules.rows)
+      for (Step& step : row.steps)
+        if (auto* stack = std::get_if<Stack>(&step)) stack->chunk = experts_in_chunk;
+  const Contract contract =
+      model.contract(model.rules, DType::f32, [&](const std::string&) { return storage; }).value();
+  const Status checked = check(contract);
+  EXPECT_TRUE(checked.ok()) << checked.error().message();
+  return lower_to_tensorflow(contract, expand(model.rules)).value();
+}
+
+std::string bytes_of(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+std::vector<std::string> paths(const SavedModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const SavedVariable& variable : spec.variables) names.push_back(variable.path);
+  return names;
+}
+
+const SavedVariable& variable(const SavedModelSpec& spec, const std::string& path) {
+  const auto found = std::ranges::find(spec.variables, path, &SavedVariable::path);
+  EXPECT_NE(found, spec.variables.end()) << path;
+  return *found;
+}
+
+/// The library functions whose names say that they are made of this block.
+std::vector<const tensorflow::FunctionDef*> functions_of(const SavedModelSpec& spec,
+                                                         const std::string& block) {
+  std::vector<const tensorflow::FunctionDef*> found;
+  for (const tensorflow::FunctionDef& function : spec.library)
+    if (function.signature().name().starts_with("__inference_" + block)) found.push_back(&function);
+  return found;
+}
+
+size_t count_nodes(const tensorflow::FunctionDef& function, std::string_view op) {
+  return static_cast<size_t>(
+      std::ranges::count_if(function.node_def(), [&](const auto& node) { return node.op() == op; }));
+}
+
+TEST(LowerTf, EveryOpOfTheContractHasARow) {
+  std::vector<std::string_view> known;
+  for (const OpRow& op : ops()) known.push_back(op.name);
+  EXPECT_THAT(tensorflow_ops(), testing::UnorderedElementsAreArray(known));
+}
+
+TEST(LowerTf, G03TheSameContractGivesTheSameBytesWhateverWasLoweredBefore) {
+  const std::string first = bytes_of(assemble(lowered(deepseek())).value());
+  const std::string other = bytes_of(assemble(lowered(llama())).value());
+  EXPECT_NE(first, other);
+  EXPECT_EQ(bytes_of(assemble(lowered(deepseek())).value()), first);
+}
+
+TEST(LowerTf, M01TheGraphOf671BillionParametersIsSmallAndHoldsNoWeight) {
+  std::ifstream file(TANDEM_SOURCE_DIR "/tests/data/configs/deepseek-v3/config.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const SavedModelSpec spec = lowered(parse_json(text).value());
+  for (const tensorflow::FunctionDef& function : spec.library)
+    for (const tensorflow::NodeDef& node : function.node_def())
+      EXPECT_TRUE(node.op() != "Const" || node.ByteSizeLong() < 1000) << node.name();
+  EXPECT_LT(assemble(spec).value().ByteSizeLong(), 20u << 20);
+}
+
+TEST(LowerTf, NodesHaveUniqueNamesAndReadWhatIsThere) {
+  for (const SavedModelSpec& spec : {lowered(llama()), lowered(deepseek()), lowered(deepseek(), 4)}) {
+    std::set<std::string> functions;
+    for (const tensorflow::FunctionDef& function : spec.library) {
+      const std::string& of = function.signature().name();
+      EXPECT_TRUE(functions.insert(of).second) << of << " is there twice";
+      std::set<std::string> names;
+      for (const auto& argument : function.signature().input_arg())
+        EXPECT_TRUE(names.insert(argument.name()).second) << of << ": " << argument.name();
+      for (const auto& node : function.node_def())
+        EXPECT_TRUE(names.insert(node.name()).second) << of << ": " << node.name();
+      for (const auto& node : function.node_def())
+        for (const std::string& input : node.input())
+          EXPECT_TRUE(names.contains(input.substr(0, input.find(':'))))
+              << of << ": " << node.name() << " reads " << input;
+    }
+  }
+}
+
+TEST(LowerTf, OneFunctionABlockKindAndFormThatIsNotInlined) {
+  const SavedModelSpec spec = lowered(deepseek());
+  for (const std::string block : {"decoder_layer_dense", "decoder_layer_moe"}) {
+    size_t forms = 0;  // attention in chunks, in chunks with taps, in one piece
+    for (const tensorflow::FunctionDef* function : functions_of(spec, block)) {
+      ++forms;
+      EXPECT_TRUE(function->attr().contains("_noinline") && function->attr().at("_noinline").b())
+          << function->signature().name();
+    }
+    EXPECT_EQ(forms, 3u) << block;
+  }
+}
+
+TEST(LowerTf, SignaturesAndMethods) {
+  const auto keys = [](const auto& map) {
+    std::vector<std::string> names;
+    for (const auto& [key, function] : map) names.push_back(key);
+    return names;
+  };
+  const SavedModelSpec dense = lowered(llama());
+  EXPECT_THAT(keys(dense.signatures), testing::ElementsAre("input_ids_only", "layer_0", "layer_1",
+                                                           "serving_default", "taps", "with_positions"));
+  EXPECT_THAT(keys(dense.methods), testing::ElementsAre("__call__", "logits"));
+  EXPECT_THAT(keys(lowered(deepseek()).signatures),
+              testing::ElementsAre("input_ids_only", "layer_0", "layer_1", "layer_2", "logits_forced",
+                                   "serving_default", "taps", "with_positions"));
+}
+
+TEST(LowerTf, VariablesAreNamedByPathOnceWhereTied) {
+  const SavedModelSpec spec = lowered(llama());
+  EXPECT_THAT(paths(spec), testing::Contains("model/layers/0/self_attn/q_proj/kernel"));
+  EXPECT_THAT(paths(spec), testing::Contains("model/layers/1/self_attn/q_proj/bias"));
+  EXPECT_THAT(paths(spec), testing::Contains("model/embed_tokens/weight"));
+  EXPECT_THAT(paths(spec), testing::Not(testing::Contains("lm_head/kernel")));
+  EXPECT_EQ(variable(spec, "model/layers/0/mlp/gate_proj/kernel").shape, (Shape{8, 12}));
+}
+
+TEST(LowerTf, TheRouterBiasIsNotTrainedAndCarriedLayersHaveNoVariable) {
+  const SavedModelSpec spec = lowered(deepseek());
+  for (const SavedVariable& v : spec.variables) {
+    EXPECT_EQ(v.trainable, v.path.find("e_score_correction_bias") == std::string::npos) << v.path;
+    EXPECT_EQ(v.path.find("layers/3"), std::string::npos) << v.path;
+  }
+  EXPECT_FALSE(variable(spec, "model/layers/1/mlp/gate/e_score_correction_bias").trainable);
+}
+
+TEST(LowerTf, AStackCutIntoChunksIsSeveralVariablesAndTheSameExperts) {
+  const SavedModelSpec whole = lowered(deepseek()), cut = lowered(deepseek(), 4);
+  EXPECT_EQ(variable(whole, "model/layers/1/mlp/experts/up_proj/kernel").shape, (Shape{6, 8, 6}));
+  EXPECT_EQ(variable(cut, "model/layers/1/mlp/experts/up_proj/kernel_0").shape, (Shape{4, 8, 6}));
+  EXPECT_EQ(variable(cut, "model/layers/1/mlp/experts/up_proj/kernel_1").shape, (Shape{2, 8, 6}));
+  EXPECT_EQ(cut.variables.size(), whole.variables.size() + 2 * 3);
+
+  const auto& whole_layer = *functions_of(whole, "decoder_layer_moe").back();
+  const auto& cut_layer = *functions_of(cut, "decoder_layer_moe").back();
+  EXPECT_EQ(count_nodes(whole_layer, "Unpack"), 3u);
+  EXPECT_EQ(count_nodes(cut_layer, "Unpack"), 6u);
+  EXPECT_EQ(count_nodes(cut_layer, "MatMul"), count_nodes(whole_layer, "MatMul"));
+}
+
+TEST(LowerTf, StoredInAnotherTypeEachExpertIsCastAloneAndTheStackNever) {
+  const auto casts_of_stacks = [](const SavedModelSpec& spec) {
+    size_t casts = 0;
+    const auto& layer = *functions_of(spec, "decoder_layer_moe").back();
+    std::map<std::string, std::string> op_of;
+    for (const auto& node : layer.node_def()) op_of[node.name()] = node.op();
+    for (const auto& node : layer.node_def())
+      if (node.op() == "Cast") casts += op_of[node.input(0).substr(0, node.input(0).find(':'))] == "Unpack";
+    return casts;
+  };
+  EXPECT_EQ(casts_of_stacks(lowered(deepseek(), 0, DType::bf16)), 3u * 6);
+  EXPECT_EQ(casts_of_stacks(lowered(deepseek(), 0, DType::f32)), 0u);
+}
+
+TEST(LowerTf, C1AnOpWithoutARowIsNamed) {
+  Contract contract = parse_contract(
+                          "contract 1\n"
+                          "compute f32\n"
+                          "entry logits(x: f32[batch, tokens, 3]) {\n"
+                          "  y = add(x, x)\n"
+                          "  return y\n"
+                          "}\n")
+                          .value();
+  contract.entries[0].nodes[0].op = "gelu";
+  EXPECT_EQ(lower_to_tensorflow(contract, {}).error().message(),
+            "lower_tf_c1: no TensorFlow lowering for gelu in logits");
+}
+
+TEST(LowerTf, C2AContractNeedsTheEntryLogits) {
+  EXPECT_EQ(lower_to_tensorflow(Contract{}, {}).error().rule, "lower_tf_c2");
+}
+
+}  // namespace
+}  // namespace tandem
