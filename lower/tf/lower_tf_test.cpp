@@ -87,12 +87,15 @@ const SavedVariable& variable(const SavedModelSpec& spec, const std::string& pat
   return *found;
 }
 
-/// The library functions whose names say that they are made of this block.
+/// The library functions made of this block, without the loops of its attention.
 std::vector<const tensorflow::FunctionDef*> functions_of(const SavedModelSpec& spec,
                                                          const std::string& block) {
   std::vector<const tensorflow::FunctionDef*> found;
-  for (const tensorflow::FunctionDef& function : spec.library)
-    if (function.signature().name().starts_with("__inference_" + block)) found.push_back(&function);
+  for (const tensorflow::FunctionDef& function : spec.library) {
+    const std::string& name = function.signature().name();
+    if (name.starts_with("__inference_" + block) && name.find("_attention_loop") == std::string::npos)
+      found.push_back(&function);
+  }
   return found;
 }
 
