@@ -61,5 +61,7 @@ inline constexpr uint64_t kMaxLayers = 4096;
 inline constexpr uint64_t kMaxHeads = 1 << 14;
 inline constexpr uint64_t kMaxExperts = 1 << 14;
 inline constexpr uint64_t kMaxPositions = 1ull << 28;
+/// Layers and experts may each be many, but not both: a small config must not ask for names without end.
+inline constexpr uint64_t kMaxTensors = 1'000'000;
 
 }  // namespace tandem

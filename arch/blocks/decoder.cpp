@@ -111,20 +111,29 @@ void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model
   config.mark_read("eos_token_id");
 }
 
-void count_parameters(Model& model) {
+Status count_parameters(Model& model) {
+  constexpr uint64_t kMaxParameters = 1ull << 58;  // of one row; sums of rows then have 64 bits
+  uint64_t tensors = 0;
   for (const RuleRow& row : model.rules.rows) {
-    if (!row.tied_to.empty() || !row.ignore.empty()) continue;
-    uint64_t size = 1, repeats = 1, experts = 1;
-    for (const uint64_t axis : row.sizes) size *= axis;
+    uint64_t repeats = 1, experts = 1;
     for (const auto& [hole, range] : row.holes)
       (hole == "expert" ? experts : repeats) *= range.end - range.begin;
+    tensors += repeats * experts;
+    if (tensors > kMaxTensors)
+      return invalid("C1", "layers and experts make more than {} tensors", kMaxTensors).at("config.json");
+    if (!row.tied_to.empty() || !row.ignore.empty()) continue;
+    TANDEM_TRY(const uint64_t size, element_count(row.sizes));
+    const auto all = checked_mul(size, repeats * experts);
+    if (!all || *all > kMaxParameters)
+      return invalid("C1", "{} has more than 2^58 parameters", row.hf).at("config.json");
     if (!row.in_graph) {
-      model.carried_parameters += size * repeats * experts;
+      model.carried_parameters += *all;
       continue;
     }
-    model.parameters += size * repeats * experts;
+    model.parameters += *all;
     model.active_parameters += size * repeats * (experts > 1 ? model.num_experts_per_tok : 1);
   }
+  return {};
 }
 
 std::vector<RuleRow> decoder_rows(const DecoderConfig& config) {

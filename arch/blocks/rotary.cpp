@@ -41,7 +41,12 @@ void read_scaling(ConfigReader& config, ConfigReader& scaling, RotaryConfig& rot
                     fmt::format("is \"{}\", expected one of {}", rotary.type, fmt::join(kTypes, ", ")));
     return;
   }
-  if (scaling.has("rope_theta")) rotary.attributes["theta"] = scaling.number("rope_theta");
+  if (scaling.has("rope_theta")) {
+    const double outer = std::get<double>(rotary.attributes["theta"]), theta = scaling.number("rope_theta");
+    if (config.has("rope_theta") && theta != outer)
+      scaling.problem("rope_theta", fmt::format("is {}, but rope_theta is {}", theta, outer));
+    rotary.attributes["theta"] = theta;
+  }
   for (const FieldRow& row : kFields) {
     if (row.type != rotary.type) continue;
     if (row.need == Need::optional && !scaling.has(row.field)) continue;

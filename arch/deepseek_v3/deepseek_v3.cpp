@@ -37,7 +37,7 @@ Result<Model> make_deepseek_v3(const Json& json, const ArchOptions& options) {
   model.moe_layers = c.moe_layers();
   model.num_experts_per_tok = c.num_experts_per_tok;
   model.rules = deepseek_v3::rules(c);
-  count_parameters(model);
+  TANDEM_CHECK(count_parameters(model));
   model.contract = [c](const RuleTable& table, DType compute,
                        const std::function<DType(const std::string&)>& storage) {
     return contract(c, table, compute, storage);

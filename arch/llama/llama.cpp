@@ -161,7 +161,7 @@ Result<Model> make_llama(const Json& json, const ArchOptions& options) {
   for (const ConfigReader& reader : nested) readers.push_back(&reader);
   TANDEM_CHECK(report(readers, options.accepted_keys));
   model.rules = rules(c);
-  count_parameters(model);
+  TANDEM_CHECK(count_parameters(model));
   model.contract = [c](const RuleTable& table, DType compute,
                        const std::function<DType(const std::string&)>& storage) {
     return contract(c, table, compute, storage);
