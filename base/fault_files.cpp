@@ -12,6 +12,7 @@ class FaultyReadable : public ReadableFile {
       : files_(files), inner_(std::move(inner)) {}
   const std::string& path() const override { return inner_->path(); }
   uint64_t size() const override { return inner_->size(); }
+  bool has_other_names() const override { return inner_->has_other_names(); }
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     TANDEM_CHECK(files_.step(FileCall::read, path()));
     return inner_->read(offset, out);

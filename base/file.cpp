@@ -73,12 +73,28 @@ Result<Descriptor> open_regular(const std::string& path, int flags, std::string_
   return fd;
 }
 
+// A hard link can bring a file of another user into a folder, where it would be read with our rights.
+Status not_somebody_elses(const std::string& path, const struct stat& file) {
+  if (file.st_nlink < 2) return {};
+  struct stat folder {};
+  if (::stat(parent_of(path).c_str(), &folder) != 0) return file_error("look at", parent_of(path), errno);
+  if (file.st_uid == folder.st_uid) return {};
+  return unsafe("X2", "is a hard link to a file of user {}, in a folder of user {}", file.st_uid,
+                folder.st_uid)
+      .at(path)
+      .because("copy the file into the folder");
+}
+
 class RealReadable : public ReadableFile {
  public:
-  RealReadable(std::string path, Descriptor fd, uint64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+  RealReadable(std::string path, Descriptor fd, const struct stat& status)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        size_(static_cast<uint64_t>(status.st_size)),
+        has_other_names_(status.st_nlink > 1) {}
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
+  bool has_other_names() const override { return has_other_names_; }
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size_ || out.size() > size_ - offset) return cut_off(offset, out.size(), size_);
@@ -103,6 +119,7 @@ class RealReadable : public ReadableFile {
   std::string path_;
   Descriptor fd_;
   uint64_t size_;
+  bool has_other_names_;
 };
 
 class RealWritable : public WritableFile {
@@ -160,8 +177,8 @@ class RealFiles : public FileSystem {
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path, bool follow_links) const override {
     struct stat status {};
     TANDEM_TRY(Descriptor fd, open_regular(path, O_RDONLY | (follow_links ? 0 : O_NOFOLLOW), "open", status));
-    return std::unique_ptr<ReadableFile>(
-        std::make_unique<RealReadable>(path, std::move(fd), static_cast<uint64_t>(status.st_size)));
+    TANDEM_CHECK(not_somebody_elses(path, status));
+    return std::unique_ptr<ReadableFile>(std::make_unique<RealReadable>(path, std::move(fd), status));
   }
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) const override {

@@ -18,6 +18,8 @@ class ReadableFile {
   virtual ~ReadableFile() = default;
   virtual const std::string& path() const = 0;
   virtual uint64_t size() const = 0;
+  /// The file has other names too (hard links), under which it can be changed.
+  virtual bool has_other_names() const { return false; }
   /// Fills out from offset on. Errors: io; corrupt when the file ends before out is full.
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
 };
@@ -38,7 +40,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
   /// Opens a regular file for reading. The last component may be a symbolic link only if follow_links.
-  /// Errors: missing; unsafe for a link, device, pipe, socket or directory (never blocks on one).
+  /// Errors: missing; unsafe for a link, device, pipe, socket or directory (never blocks on one), and (X2)
+  /// for a hard link to a file whose owner is not the folder's.
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                                      bool follow_links = true) const = 0;
   /// An existing regular file is emptied; anything else (a link, a pipe, a device) is unsafe.

@@ -28,6 +28,12 @@ CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, 
   return command;
 }
 
+void add_limits(CLI::App& command, SafetensorsLimits& limits) {
+  command.add_option("--max-header-bytes", limits.max_header_bytes,
+                     "Largest safetensors header that is read (default 100000000)");
+  command.add_option("--max-tensors", limits.max_tensors, "Most tensors in one file (default 1000000)");
+}
+
 int finish(const Session& session) {
   if (!session.outcome) return 0;
   if (session.outcome->ok()) return session.outcome->value();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "formats/safetensors/safetensors.h"
 
 namespace tandem {
 
@@ -23,6 +24,9 @@ void add_run(CLI::App& app, Session& session);
 /// A subcommand with --json and a footer of examples.
 CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& what,
                       const std::string& footer);
+
+/// --max-header-bytes and --max-tensors: limits that a trusted file may pass.
+void add_limits(CLI::App& command, SafetensorsLimits& limits);
 
 /// Ends a run: says an error on stderr, one line or JSON, and gives the exit code.
 int finish(const Session& session);

@@ -117,6 +117,7 @@ void add_convert(CLI::App& app, Session& session) {
   command->add_flag("--strict", options.strict, "Warnings about the source are errors");
   command->add_option("--accept-key", flags->accepted_keys,
                       "A config key that nobody reads, accepted by name");
+  add_limits(*command, options.limits);
   command->add_flag("-v,--verbose", flags->verbose, "List every tensor");
   command->callback([flags, &session] { session.outcome = convert_command(*flags, session.json); });
 }

@@ -11,6 +11,7 @@ namespace {
 struct InspectOptions {
   std::string path;
   std::vector<std::string> accepted_keys;
+  SafetensorsLimits limits;
 };
 
 constexpr const char* kFooter =
@@ -67,7 +68,8 @@ void match_weights(const OpenedModel& opened, Findings& findings) {
 }
 
 Result<Findings> find(const InspectOptions& options) {
-  TANDEM_TRY(const OpenedModel opened, open_model(real_files(), options.path, true));
+  TANDEM_TRY(const OpenedModel opened,
+             open_model(real_files(), options.path, {.limits = options.limits, .allow_no_weights = true}));
   Findings findings;
   findings.format = opened.format;
   findings.remarks = opened.remarks();
@@ -140,6 +142,7 @@ void add_inspect(CLI::App& app, Session& session) {
       ->required();
   command->add_option("--accept-key", options->accepted_keys,
                       "A config key that nobody reads, accepted by name");
+  add_limits(*command, options->limits);
   command->callback([options, &session] { session.outcome = inspect(*options, session.json); });
 }
 

@@ -12,6 +12,7 @@ struct MapOptions {
   std::string check;
   std::string out;
   std::vector<std::string> accepted_keys;
+  SafetensorsLimits limits;
 };
 
 constexpr const char* kFooter =
@@ -61,7 +62,8 @@ Result<int> check_map(const OpenedModel& opened, const MapOptions& options, bool
 }
 
 Result<int> map(const MapOptions& options, bool json) {
-  TANDEM_TRY(const OpenedModel opened, open_model(real_files(), options.path, true));
+  TANDEM_TRY(const OpenedModel opened,
+             open_model(real_files(), options.path, {.limits = options.limits, .allow_no_weights = true}));
   if (!options.check.empty()) return check_map(opened, options, json);
   TANDEM_TRY(const StructureMap map,
              structure_map(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}}));
@@ -89,6 +91,7 @@ void add_map(CLI::App& app, Session& session) {
   command->add_option("--out", options->out, "Write the JSON to a file instead of a table")->excludes(check);
   command->add_option("--accept-key", options->accepted_keys,
                       "A config key that nobody reads, accepted by name");
+  add_limits(*command, options->limits);
   command->callback([options, &session] { session.outcome = map(*options, session.json); });
 }
 

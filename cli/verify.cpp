@@ -139,6 +139,7 @@ void add_verify(CLI::App& app, Session& session) {
       ->check(CLI::PositiveNumber);
   command->add_option("--accept-key", flags->accepted_keys,
                       "A config key that nobody reads, accepted by name");
+  add_limits(*command, flags->options.limits);
   command->callback([flags, &session] { session.outcome = verify_command(*flags, session.json); });
 }
 

@@ -38,7 +38,7 @@ struct Plan {
 
 Status read_like(const FileSystem& files, const ConvertOptions& options, Plan& plan) {
   if (options.like.empty()) return {};
-  TANDEM_TRY(plan.like, open_model(files, options.like));
+  TANDEM_TRY(plan.like, open_model(files, options.like, {.limits = options.limits}));
   if (plan.like->bundle && !plan.like->record)
     return missing("convert_c4", "--like is a TensorFlow checkpoint without {}", kRecordFile)
         .at(options.like)
@@ -304,6 +304,13 @@ Status refuse_odd_options(const ConvertOptions& options) {
   return {};
 }
 
+// A flipped bit must not pass into a file whose own checksums would then be right.
+Status undamaged(const OpenedModel& source, const Plan& plan) {
+  TANDEM_CHECK(source.bundle->verify_checksums());
+  if (!plan.like || !plan.like->bundle) return {};
+  return plan.like->bundle->verify_checksums();
+}
+
 }  // namespace
 
 Result<ConvertReport> convert_back(const FileSystem& files, OpenedModel source,
@@ -317,6 +324,7 @@ Result<ConvertReport> convert_back(const FileSystem& files, OpenedModel source,
   TANDEM_CHECK(make_output(options, plan));
   TANDEM_CHECK(edit_config(plan));
   TANDEM_CHECK(distinct_names(plan.out));
+  TANDEM_CHECK(undamaged(source, plan));
   TANDEM_TRY(const uint64_t total, total_bytes(plan.out));
   Meter meter(options, total);
   const WatchedSource tensors(plan.out, std::ref(meter));

@@ -70,7 +70,7 @@ Status no_overflow(const std::vector<ConvertedTensor>& tensors) {
 
 Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
                               const std::string& destination, const ConvertOptions& options) {
-  TANDEM_TRY(OpenedModel opened, open_model(files, source));
+  TANDEM_TRY(OpenedModel opened, open_model(files, source, {.limits = options.limits}));
   const bool back = is_tensorflow(opened.format);
   const bool to_tensorflow =
       options.to.value_or(back ? ConvertTarget::safetensors : ConvertTarget::saved_model) !=

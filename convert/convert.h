@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/shape.h"
+#include "formats/safetensors/safetensors.h"
 
 namespace tandem {
 
@@ -28,6 +29,7 @@ struct ConvertOptions {
   bool without_mtp = false;  ///< going back: leave out carried tensors that the TensorFlow side lacks
   bool strict = false;       ///< warnings about the source are errors
   std::set<std::string> accepted_keys;  ///< config keys that nobody reads
+  SafetensorsLimits limits;             ///< of the headers that are read
   /// Told the bytes done and to do; its error stops the conversion.
   std::function<Status(uint64_t done, uint64_t total)> progress;
 };

@@ -66,9 +66,7 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Status open_hugging_face(const FileSystem& files, OpenedModel& opened, bool allow_no_weights) {
-  HfFolder::Options options;
-  options.allow_no_weights = allow_no_weights;
+Status open_hugging_face(const FileSystem& files, OpenedModel& opened, const HfFolder::Options& options) {
   TANDEM_TRY(opened.folder, HfFolder::open(files, opened.path, options));
   if (opened.format == ModelFormat::safetensors) return {};
   for (const std::string& name : opened.folder->side_files()) {
@@ -134,13 +132,14 @@ std::vector<std::string> OpenedModel::remarks() const {
   return folder ? folder->remarks() : std::vector<std::string>{};
 }
 
-Result<OpenedModel> open_model(const FileSystem& files, const std::string& path, bool allow_no_weights) {
+Result<OpenedModel> open_model(const FileSystem& files, const std::string& path,
+                               const HfFolder::Options& options) {
   OpenedModel opened;
   opened.path = path;
   while (opened.path.size() > 1 && opened.path.ends_with('/')) opened.path.pop_back();
   TANDEM_TRY(opened.format, detect(files, opened.path));
   TANDEM_CHECK(is_tensorflow(opened.format) ? open_tensorflow(files, opened)
-                                            : open_hugging_face(files, opened, allow_no_weights));
+                                            : open_hugging_face(files, opened, options));
   return opened;
 }
 
@@ -150,8 +149,10 @@ Result<Model> model_of(const OpenedModel& opened, const ArchOptions& options) {
         .at(opened.path)
         .because("a model is described by its config");
   auto model = make_model(opened.config, options);
-  if (!model.ok()) return std::move(model).error().at(join(opened.path, "config.json"));
-  return model;
+  if (model.ok()) return model;
+  Error error = std::move(model).error();
+  error.where = join(opened.path, "config.json");  // an architecture does not know which folder's
+  return error;
 }
 
 }  // namespace tandem

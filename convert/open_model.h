@@ -39,9 +39,10 @@ struct OpenedModel {
   std::vector<std::string> remarks() const;
 };
 
-/// Opens a model of any format. `allow_no_weights`: a folder with a config alone will do.
+/// Opens a model of any format. `options` are for the Hugging Face side: limits of headers, and whether a
+/// folder with a config alone will do.
 Result<OpenedModel> open_model(const FileSystem& files, const std::string& path,
-                               bool allow_no_weights = false);
+                               const HfFolder::Options& options = {});
 
 /// make_model for an opened model. Errors: open_c2 there is no config.json.
 Result<Model> model_of(const OpenedModel& opened, const ArchOptions& options);

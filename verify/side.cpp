@@ -77,9 +77,9 @@ Result<EngineKind> default_engine(ModelFormat format) {
 }
 
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,
-                                        const ArchOptions& options) {
+                                        const ArchOptions& options, const SafetensorsLimits& limits) {
   auto side = std::make_unique<Side>();
-  TANDEM_TRY(side->opened, open_model(files, spec.path));
+  TANDEM_TRY(side->opened, open_model(files, spec.path, {.limits = limits}));
   side->engine = spec.engine;
   if (side->opened.record) {
     side->rules = side->opened.record->rules;

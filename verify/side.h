@@ -35,7 +35,7 @@ struct Side {
 /// buffers left out). `other` gives rules where a bare checkpoint has none. Errors: those of open_model and
 /// the rules; verify_c1 no rules.
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,
-                                        const ArchOptions& options);
+                                        const ArchOptions& options, const SafetensorsLimits& limits = {});
 Status read_weights(Side& side, const Side& other);
 
 }  // namespace tandem

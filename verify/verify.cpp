@@ -95,8 +95,8 @@ Json to_json(const VerifyReport& report) {
 Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, const SideSpec& right_spec,
                             const VerifyOptions& options) {
   const ArchOptions arch{options.accepted_keys};
-  TANDEM_TRY(const auto left, open_side(files, left_spec, arch));
-  TANDEM_TRY(const auto right, open_side(files, right_spec, arch));
+  TANDEM_TRY(const auto left, open_side(files, left_spec, arch, options.limits));
+  TANDEM_TRY(const auto right, open_side(files, right_spec, arch, options.limits));
   VerifyReport report;
   report.left = plain_info(*left);
   report.right = plain_info(*right);

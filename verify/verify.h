@@ -14,6 +14,7 @@ struct VerifyOptions {
   double atol = 0;          ///< in place of the table's bar
   EngineOptions engine;
   std::set<std::string> accepted_keys;
+  SafetensorsLimits limits;                                     ///< of the headers that are read
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes of weights compared
 };
 

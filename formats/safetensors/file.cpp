@@ -43,6 +43,10 @@ class File : public SafetensorsFile {
       infos_.push_back(std::move(entry.info));
       ranges_.push_back({entry.begin, entry.end});
     }
+    if (file_->has_other_names())
+      warnings_.push_back(
+          fmt::format("{}: the file has other names too (hard links), under which it can be changed (X2)",
+                      file_->path()));
     if (data_start_ % 8 != 0)
       warnings_.push_back(
           fmt::format("{}: data starts at byte {}, not a multiple of 8 (S18)", file_->path(), data_start_));

@@ -86,7 +86,7 @@ Result<Header> read_checked(const ReadableFile& file, const SafetensorsLimits& l
   if (length > limits.max_header_bytes)
     return not_safetensors(
         file, corrupt("C05", "the header has {} bytes, the limit is {}", length, limits.max_header_bytes)
-                  .because("raise the limit if the file is trusted"));
+                  .because("--max-header-bytes raises the limit, if the file is trusted"));
 
   std::vector<char> json(length);
   TANDEM_CHECK(file.read(kPrefix, std::as_writable_bytes(std::span(json))));

@@ -185,7 +185,8 @@ class Handler {
                           shown(info.name), row(info.dtype).safetensors, to_string(info.shape), bytes,
                           entry_.begin, entry_.end, entry_.end - entry_.begin));
     if (header_.entries.size() == limits_.max_tensors)
-      return fail(corrupt("R3", "more than {} tensors", limits_.max_tensors));
+      return fail(corrupt("R3", "more than {} tensors", limits_.max_tensors)
+                      .because("--max-tensors raises the limit, if the file is trusted"));
     header_.entries.push_back(std::move(entry_));
     return true;
   }
