@@ -242,11 +242,24 @@ Status lowerable(const Contract& contract) {
   return unsupported("lower_tf_c1", "no TensorFlow lowering for {}", fmt::join(missing, ", "));
 }
 
+/// Several kernels (GatherV2, Transpose) count a tensor's elements in 32 bits.
+Status countable(const Contract& contract) {
+  for (const WeightEntry& weight : contract.weights) {
+    const auto elements = element_count(weight.shape);
+    if (elements.ok() && elements.value() <= INT32_MAX) continue;
+    return unsupported("lower_tf_c3", "{} has shape {}, expected at most 2^31 - 1 elements in one tensor",
+                       weight.name, to_string(weight.shape))
+        .because("several TensorFlow kernels count in 32 bits; a stack can be cut with a smaller chunk");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
                                            const LowerTfOptions& options) {
   TANDEM_CHECK(lowerable(contract));
+  TANDEM_CHECK(countable(contract));
   if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
   const Contract extended = with_serving_entries(contract, *find_entry(contract, "logits"));
   Lowering lowering(extended, plans, options);

@@ -238,5 +238,17 @@ TEST(LowerTf, C2AContractNeedsTheEntryLogits) {
   EXPECT_EQ(lower_to_tensorflow(Contract{}, {}).error().rule, "lower_tf_c2");
 }
 
+TEST(LowerTf, C3AWeightHasFewerThan2To31Elements) {
+  Contract contract;
+  contract.weights.push_back({"model.embed_tokens.weight", DType::bf16, {1 << 16, 1 << 15}});
+  EXPECT_EQ(
+      lower_to_tensorflow(contract, {}).error().message(),
+      "lower_tf_c3: model.embed_tokens.weight has shape [65536, 32768], expected at most 2^31 - 1 elements "
+      "in "
+      "one tensor (several TensorFlow kernels count in 32 bits; a stack can be cut with a smaller chunk)");
+  contract.weights[0].shape[1] -= 1;
+  EXPECT_EQ(lower_to_tensorflow(contract, {}).error().rule, "lower_tf_c2");
+}
+
 }  // namespace
 }  // namespace tandem
