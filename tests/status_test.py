@@ -30,7 +30,8 @@ class Status(unittest.TestCase):
         self.assertEqual((tensorflow | pytorch) - registered, set())
 
     def test_every_op_is_in_the_contracts_manual(self):
-        manual = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "contract.md").read_text(), re.MULTILINE))
+        ops = (ROOT / "docs" / "contract.md").read_text().split("\n## Ops\n")[1]
+        manual = set(re.findall(r"^\| `(\w+)` \|", ops, re.MULTILINE))
         self.assertEqual(manual - {"call"}, set(table("Ops")))
 
     def test_architectures(self):
