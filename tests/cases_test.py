@@ -483,6 +483,155 @@ class Tensorflow(Rows):
         self.refuse(self.edited(self.INDEX, edit), 65, "C09", "big-endian")
 
 
+class Models(Rows):
+    """Names, ties, layers and dtypes: what a conversion makes of sound checkpoints."""
+
+    def frequencies(self, factor):
+        return {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": f32([2], [factor, 0.01 * factor]) for i in (0, 1)}
+
+    def test_N09_stored_rotary_frequencies(self):
+        without, made = self.saved_model(), self.scratch / "with"
+        said = tandem("convert", self.folder(TL, weights(TL) | self.frequencies(1)), made).out
+        self.assertIn("not converted: model.layers.0.self_attn.rotary_emb.inv_freq", said)
+        self.assertNotIn("warning", said)
+        for file in ("variables/variables.data-00000-of-00001", "variables/variables.index", "assets/tandem_contract.txt"):
+            self.assertEqual((without / file).read_bytes(), (made / file).read_bytes(), file)
+        self.assertEqual((without / "saved_model.pb").read_bytes(), (made / "saved_model.pb").read_bytes())
+        doubled = self.folder(TL, weights(TL) | self.frequencies(2))
+        self.assertIn("warning: model.layers.1.self_attn.rotary_emb.inv_freq: the stored frequencies disagree", self.converted(doubled))
+        self.refused(doubled, 65, "2 problems", "model.layers.0.self_attn.rotary_emb.inv_freq", arguments=("--strict",))
+
+    def test_N13_the_block_after_the_last_layer_is_carried(self):
+        source = self.folder(TV3)
+        extra = {name for name in weights(TV3) if name.startswith("model.layers.3.")}
+        listed = tandem("map", source, "--json").json["tensors"]
+        self.assertEqual({name for entry in listed if not entry["in_graph"] for name in entry["hf"]}, extra)
+        self.assertIn("carried, not run", tandem("inspect", source).out)
+        self.assertEqual(tensors(self.there_and_back(source)), tensors(source))
+
+    def test_N13_layers_61_and_62_of_63_are_layers(self):
+        c = TV3 | {"num_hidden_layers": 63, "num_nextn_predict_layers": 0, "n_routed_experts": 4, "n_group": 1, "topk_group": 1}
+        source = self.folder(c)
+        listed = tandem("map", source, "--json").json["tensors"]
+        run_layers = {name.split(".")[2] for entry in listed if entry["in_graph"] for name in entry["hf"] if ".layers." in name}
+        self.assertEqual(run_layers, {str(layer) for layer in range(63)})
+        self.assertEqual(tensors(self.there_and_back(source)), tensors(source))
+
+    def test_N16_shuffled_files_give_the_same_output(self):
+        sorted_by_text = dict(sorted(weights(TL | {"num_hidden_layers": 12}).items()))
+        shuffled = dict(sorted(sorted_by_text.items(), key=lambda item: hash(item[0])))
+        outputs = []
+        for entries in (sorted_by_text, shuffled):
+            source, out = self.folder(TL | {"num_hidden_layers": 12}, entries), self.scratch / f"out{len(outputs)}"
+            tandem("convert", source, out)
+            outputs.append({file.relative_to(out): file.read_bytes() for file in out.rglob("*") if file.is_file()})
+        self.assertEqual(outputs[0], outputs[1])
+
+    def test_N20_tied_weights_under_either_name(self):
+        tied, both = TL | {"tie_word_embeddings": True}, weights(TL)
+        both["lm_head.weight"] = both["model.embed_tokens.weight"]
+        names = "model.embed_tokens.weight", "lm_head.weight"
+        variables = []
+        for kept, dropped in (names, names[::-1]):
+            source = self.folder(tied, {name: entry for name, entry in both.items() if name != dropped})
+            report = tandem("convert", source, self.scratch / kept, "--json").json
+            shared = [tensor for tensor in report["tensors"] if set(tensor["from"]) & set(names)]
+            self.assertEqual(len(shared), 1, shared)
+            variables.append((shared[0]["name"], shared[0]["sha256"]))
+            back = self.scratch / f"back-{kept}"
+            tandem("convert", self.scratch / kept, back)
+            self.assertEqual(tensors(back), tensors(source))  # one copy, under the name it had
+        self.assertEqual(variables[0], variables[1])
+
+    def test_N22_a_missing_head_is_tied_only_when_asked_for(self):
+        headless = {name: entry for name, entry in weights(TL).items() if name != "lm_head.weight"}
+        source = self.folder(TL, headless)
+        self.refused(source, 65, "missing: lm_head.weight", "--allow-tied-head")
+        out = self.scratch / "tied"
+        said = tandem("convert", source, out, "--allow-tied-head").out
+        self.assertIn("lm_head.weight is missing and was tied to the embedding, as --allow-tied-head asks", said)
+        self.assertIs(json.loads((out / "assets" / "config.json").read_text())["tie_word_embeddings"], True)
+        tandem("convert", out, self.scratch / "back")
+        self.assertIs(config(self.scratch / "back")["tie_word_embeddings"], True)
+        self.assertEqual(tensors(self.scratch / "back"), tensors(source))
+        self.refused(self.folder(), 65, "lm_head.weight is in the checkpoint", arguments=("--allow-tied-head",))
+
+    def test_N23_biases_that_the_config_does_not_announce(self):
+        biased = weights(TL | {"attention_bias": True})
+        biased = {name: entry for name, entry in biased.items() if not name.endswith("o_proj.bias")}
+        names = [f"unexpected: model.layers.{layer}.self_attn.{part}_proj.bias" for layer in (0, 1) for part in "qkv"]
+        self.refused(self.folder(TL, biased), 65, "6 problems", *names)
+
+    def test_D01_all_bf16_patterns_cross_and_return(self):
+        wide = TL | {"vocab_size": 4096, "torch_dtype": "bfloat16"}
+        entries = {name: bf16(entry) for name, entry in weights(wide).items()}
+        patterns = struct.pack("<65536H", *range(65536))
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):  # the second is transposed on the way
+            entries[name] = ("BF16", [4096, 16], patterns)
+        source, there = self.folder(wide, entries), self.scratch / "there"
+        tandem("convert", source, there)
+        self.assertTrue(patterns in (there / "variables" / "variables.data-00000-of-00001").read_bytes())
+        tandem("convert", there, self.scratch / "back")
+        self.assertEqual(tensors(self.scratch / "back"), tensors(source))
+
+    def test_D02_f32_to_bf16_rounds_to_nearest_even(self):
+        wide, narrow = [0x3F808000, 0x3F818000, 0x3F808001, 0x3DCCCCCD, 0x80000000, 0x00018000], [0x3F80, 0x3F82, 0x3F81, 0x3DCD, 0x8000, 0x0002]
+        entries = weights(TL)
+        dtype, shape, data = entries["lm_head.weight"]
+        entries["lm_head.weight"] = (dtype, shape, struct.pack("<6I", *wide) + data[24:])
+        back = self.there_and_back(self.folder(TL, entries), "--dtype", "bfloat16")
+        dtype, _, data = raw(back)["lm_head.weight"]
+        self.assertEqual((dtype, list(struct.unpack("<6H", data[:12]))), ("BF16", narrow))
+
+    def test_D05_scales_are_multiplied_in_and_leave_the_output(self):
+        names = [name for name in tensors(TINY_FP8) if name.endswith("_scale_inv")]
+        self.assertGreater(len(names), 10)
+        report = tandem("convert", TINY_FP8, self.scratch / "made", "--dtype", "float32", "--json").json
+        self.assertFalse([t["name"] for t in report["tensors"] if "scale" in t["name"]])
+        back = self.scratch / "back"
+        tandem("convert", self.scratch / "made", back)
+        self.assertFalse([name for name in tensors(back) if name.endswith("_scale_inv")])
+
+    def test_D08_the_router_bias_stays_float32_in_every_output(self):
+        source, bias = self.folder(TV3), "model.layers.1.mlp.gate.e_score_correction_bias"
+        saved, checkpoint, back = self.scratch / "saved", self.scratch / "checkpoint", self.scratch / "back"
+        for out, more in ((saved, ()), (checkpoint, ("--to", "checkpoint"))):
+            report = tandem("convert", source, out, "--dtype", "bfloat16", "--json", *more).json
+            dtypes = {tensor["name"]: tensor["dtype"] for tensor in report["tensors"]}
+            kept = [name for name, dtype in dtypes.items() if dtype == "float32"]
+            self.assertEqual(len(kept), 3, kept)  # layers 1 and 2, and the block of the multi-token prediction
+            self.assertTrue(all(name.endswith("e_score_correction_bias") for name in kept), kept)
+        for made in (saved, checkpoint):
+            tandem("convert", made, back, "--force")
+            self.assertEqual(raw(back)[bias], raw(source)[bias])
+            self.assertEqual(raw(back)["lm_head.weight"][0], "BF16")
+
+    def test_D11_each_tensor_keeps_its_dtype(self):
+        mixed = {name: entry if name == "model.norm.weight" else bf16(entry) for name, entry in weights(TL).items()}
+        source = self.folder(TL | {"torch_dtype": "bfloat16"}, mixed)
+        back = self.there_and_back(source)
+        self.assertEqual(raw(back), raw(source))
+        out = self.scratch / "wide"
+        report = tandem("convert", source, out, "--dtype", "float32", "--json").json
+        self.assertEqual({tensor["dtype"] for tensor in report["tensors"]}, {"float32"})
+        self.assertIn("stored as float32, as --dtype asks", report["remarks"])
+
+    def test_D04_overflow_in_float16_is_refused_by_tensor_and_count(self):
+        entries = weights(TL)
+        dtype, shape, data = entries["lm_head.weight"]
+        entries["lm_head.weight"] = (dtype, shape, struct.pack("<3f", 70144, -70144, 1.0) + data[12:])
+        self.refused(self.folder(TL, entries), 65, "lm_head/kernel: 2 finite values do not fit float16", arguments=("--dtype", "float16"))
+
+    def test_G03_two_conversions_give_the_same_bytes(self):
+        source = self.folder(TV3)
+        outputs = []
+        for number in (1, 2):
+            out = self.scratch / f"out{number}"
+            tandem("convert", source, out)
+            outputs.append({file.relative_to(out): file.read_bytes() for file in out.rglob("*") if file.is_file()})
+        self.assertEqual(outputs[0], outputs[1])
+
+
 def crc32c_table():
     for byte in range(256):
         for _ in range(8):
