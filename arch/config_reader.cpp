@@ -78,6 +78,20 @@ std::string ConfigReader::text_or(std::string_view key, const std::string& fallb
   return value->get<std::string>();
 }
 
+std::vector<int64_t> ConfigReader::ids(std::string_view key) {
+  const Json* value = find(key);
+  if (!value) return {};
+  std::vector<int64_t> found;
+  for (const Json& id : value->is_array() ? *value : Json::array({*value})) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > kMaxVocab) {
+      problem(key, fmt::format("is {}, expected a token id or a list of them", value->dump()));
+      return {};
+    }
+    found.push_back(static_cast<int64_t>(id.get<uint64_t>()));
+  }
+  return found;
+}
+
 const Json* ConfigReader::object_or_null(std::string_view key) {
   const Json* value = find(key);
   if (value && !value->is_object()) {

@@ -25,6 +25,7 @@ class ConfigReader {
   double number_or(std::string_view key, double fallback);
   bool boolean_or(std::string_view key, bool fallback);
   std::string text_or(std::string_view key, const std::string& fallback);
+  std::vector<int64_t> ids(std::string_view key);  ///< one token id or a list of them; empty where absent
   const Json* object_or_null(std::string_view key);
 
   void mark_read(std::string_view key) { read_.insert(std::string(key)); }

@@ -40,6 +40,7 @@ Result<int> run_command(Flags& flags, bool json) {
   TANDEM_TRY(const Model model, model_of(opened, {{flags.accepted_keys.begin(), flags.accepted_keys.end()}}));
   TANDEM_TRY(const std::vector<int32_t> prompt, parse_ids(flags.tokens, model.vocab_size));
   if (!flags.ignore_eos) flags.generate.eos_token_ids = model.eos_token_ids;
+  flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
   TANDEM_TRY(const auto engine, Engine::start(kind, opened.path, flags.options));
   Progress progress("running");
   uint64_t steps = 0;

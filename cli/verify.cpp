@@ -82,6 +82,12 @@ void print(const ModelLevel& level) {
          fmt::format("{:.2f}", probe.metrics.rms()), probe.failures.empty() ? "equal" : "DIFFERENT"});
   print_table(rows);
   for (const ProbeResult& probe : level.probes)
+    if (probe.exact)
+      fmt::print(
+          "  {}: above the fixed bar; from the contract's float64 the reference is {:.2e} and the other side "
+          "{:.2e} (at most {} times)\n",
+          probe.name, probe.exact->reference_max, probe.exact->other_max, kExactFactor);
+  for (const ProbeResult& probe : level.probes)
     for (const std::string& line : probe.failures) fmt::print("  {}: {}\n", probe.name, line);
   for (const NearTie& tie : level.near_ties)
     fmt::print(
@@ -102,6 +108,7 @@ Result<int> verify_command(Flags& flags, bool json) {
   TANDEM_TRY(const SideSpec left, parse_side(flags.left));
   TANDEM_TRY(const SideSpec right, parse_side(flags.right));
   flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
+  flags.options.engine.accepted_keys = flags.options.accepted_keys;
   std::optional<Progress> progress("comparing weights");
   flags.options.progress = [&progress](uint64_t done, uint64_t total) { progress->show(done, total); };
   const Result<VerifyReport> report = verify(real_files(), left, right, flags.options);

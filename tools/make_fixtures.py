@@ -4,7 +4,7 @@
     .venv/bin/python tools/make_fixtures.py --architecture llama --count 12 --seed 1 --out DIR
 
 Every size in a config differs from every other, so that mixed-up dimensions show. Each weight is seeded by its own name. The last
-norm is scaled until the logits have a root mean square of 2.5. Half of the folders spell their config as published checkpoints do
+norm is scaled until the logits have a root mean square of 1. Half of the folders spell their config as published checkpoints do
 (rope_scaling, rope_theta, torch_dtype), half as transformers 5 saves (rope_parameters, dtype). Some are sharded, some are bfloat16.
 """
 
@@ -16,7 +16,10 @@ import warnings
 import zlib
 from pathlib import Path
 
-LOGITS_RMS = 2.5
+# Chosen so that PyTorch's float32 stays within 5e-6 of its own float64: tests hold the other side to 1e-5 of that float32, and a
+# reference that is itself 1e-5 off (as it is with logits twice as large, or with routed weights that are not normalised) measures noise.
+LOGITS_RMS = 1.25
+GAIN = 0.65  # of a projection: its output's root mean square for a normalised input
 ARCHITECTURES = {}  # model_type -> function(index, rng) -> config, published spelling
 
 
@@ -139,7 +142,10 @@ def weight(name, shape, config):
         return 0.5 * normal
     if "embed_tokens" in name:
         return normal
-    return normal * (1.7 if name.endswith("gate.weight") else 1.1) / math.sqrt(shape[-1])
+    gain = 1.7 if name.endswith("gate.weight") else GAIN
+    if ".experts." in name and "down_proj" in name and not config["norm_topk_prob"]:
+        gain /= config["num_experts_per_tok"]  # their weights do not sum to 1
+    return normal * gain / math.sqrt(shape[-1])
 
 
 def quiet_transformers():

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 
 namespace tandem {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr float kNearTieMargin = 1e-5f;
 constexpr double kNearTieShare = 0.001;
+constexpr double kNoBar = std::numeric_limits<double>::infinity();  // as an atol: all but the absolute bar
 
 template <class T>
 std::vector<T> values_of(const HostTensor& tensor) {
@@ -120,6 +122,37 @@ uint64_t tokens_in(const std::vector<NearTie>& ties) {
   return tokens.size();
 }
 
+/// The float64 logits of one probe, [batch, tokens, vocab].
+Result<std::vector<double>> run_exact(Engine& exact, const std::string& entry, const HostTensors& inputs,
+                                      const Probe& probe, uint64_t vocab) {
+  TANDEM_TRY(const HostTensors outputs, exact.run(entry, inputs, {"logits"}));
+  TANDEM_TRY(const HostTensor* tensor,
+             expect(outputs, "logits", DType::f64, {probe.batch, probe.tokens, vocab}));
+  return values_of<double>(*tensor);
+}
+
+FromExact distances(const Probe& probe, const Logits& reference, const Logits& other,
+                    const std::vector<double>& exact) {
+  FromExact d;
+  double count = 0;
+  const auto add = [](double error, double& max, double& sum) {
+    max = std::max(max, std::abs(error));
+    sum += error * error;
+  };
+  for (uint64_t i = 0; i < probe.attention_mask.size(); ++i) {
+    if (!probe.attention_mask[i]) continue;
+    for (uint64_t j = i * reference.vocab; j < (i + 1) * reference.vocab; ++j) {
+      add(reference.values[j] - exact[j], d.reference_max, d.reference_rms);
+      add(other.values[j] - exact[j], d.other_max, d.other_rms);
+      d.logits_rms += exact[j] * exact[j];
+      ++count;
+    }
+  }
+  for (double* sum : {&d.reference_rms, &d.other_rms, &d.logits_rms})
+    *sum = std::sqrt(*sum / std::max(1.0, count));
+  return d;
+}
+
 class ModelComparison {
  public:
   ModelComparison(Engine& reference, Engine& other, const ModelLevelOptions& options)
@@ -149,8 +182,26 @@ class ModelComparison {
     if (!result.failures.empty() && options_.moe_layers && options_.reference_has_margins) {
       TANDEM_CHECK(compare_forced(probe, expected, result));
     }
+    TANDEM_CHECK(compare_exact(probe, expected, found, result));
     level_.total += result.metrics;
     level_.probes.push_back(std::move(result));
+    return {};
+  }
+
+  /// Where the bar on the difference alone failed: is the other side as close to float64 as the reference is?
+  Status compare_exact(const Probe& probe, const Logits& expected, const Logits& found, ProbeResult& result) {
+    const bool only_the_bar = failures(result.metrics, level_.tolerance, kNoBar).empty();
+    if (result.failures.empty() || !only_the_bar || result.forced || level_.atol > 0 ||
+        level_.tolerance.dtype != DType::f32 || !options_.start_exact)
+      return {};
+    if (!exact_) {
+      TANDEM_TRY(exact_, options_.start_exact());
+      if (!exact_) return {};
+    }
+    TANDEM_TRY(const std::vector<double> exact,
+               run_exact(*exact_, "logits", probe.inputs(), probe, expected.vocab));
+    result.exact = distances(probe, expected, found, exact);
+    result.failures = failures(*result.exact);
     return {};
   }
 
@@ -178,6 +229,7 @@ class ModelComparison {
 
   Engine& reference_;
   Engine& other_;
+  std::unique_ptr<Engine> exact_;
   const ModelLevelOptions& options_;
   ModelLevel level_;
 };
@@ -201,6 +253,12 @@ Json to_json(const ProbeResult& result) {
   json["name"] = result.name;
   json["prompts"] = result.prompts;
   json["forced_near_ties"] = result.forced;
+  if (result.exact)
+    json["from_float64"] = {{"reference_max", result.exact->reference_max},
+                            {"reference_rms", result.exact->reference_rms},
+                            {"other_max", result.exact->other_max},
+                            {"other_rms", result.exact->other_rms},
+                            {"factor", kExactFactor}};
   json["failures"] = result.failures;
   return json;
 }

@@ -118,5 +118,34 @@ TEST(ModelLevel, AnswersOfAnotherShapeAreAnError) {
   EXPECT_THAT(wrong.error().text, HasSubstr("logits is f32[1, 2, 3], expected f32[1, 3, 0]"));
 }
 
+/// The same answers in float64.
+class FakeExact : public Engine {
+ public:
+  std::vector<double> logits{3, 2, 1, 3, 2, 1};
+  const EngineInfo& info() const override { return info_; }
+  Result<HostTensors> run(const std::string&, const HostTensors&, const std::vector<std::string>&) override {
+    HostTensor answer{DType::f64, {1, 2, 3}, std::vector<std::byte>(logits.size() * sizeof(double))};
+    std::memcpy(answer.data.data(), logits.data(), answer.data.size());
+    return HostTensors{{"logits", answer}};
+  }
+
+ private:
+  EngineInfo info_;
+};
+
+TEST(ModelLevel, AboveTheFixedBarFloat64Decides) {
+  FakeEngine left, right;
+  left.logits[5] = 1 + 4e-5f;  // the reference itself is 4e-5 from exact
+  right.logits[5] = 1 - 3e-5f;
+  ModelLevelOptions options;
+  EXPECT_FALSE(compare_models(left, right, kProbes, options).value().passed());
+  options.start_exact = [] { return Result<std::unique_ptr<Engine>>(std::make_unique<FakeExact>()); };
+  const ModelLevel level = compare_models(left, right, kProbes, options).value();
+  EXPECT_TRUE(level.passed());
+  EXPECT_NEAR(level.probes[0].exact->reference_max, 4e-5, 1e-6);
+  left.logits[5] = 1;  // an exact reference excuses nothing
+  EXPECT_FALSE(compare_models(left, right, kProbes, options).value().passed());
+}
+
 }  // namespace
 }  // namespace tandem

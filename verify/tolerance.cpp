@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem {
 
@@ -16,6 +17,24 @@ double absolute_bar(const Tolerance& tolerance, double rms, double atol) {
   return atol > 0 ? atol : tolerance.max_abs_error * std::max(1.0, rms);
 }
 
+std::vector<std::string> failures(const FromExact& d) {
+  std::vector<std::string> lines;
+  if (!(d.reference_max <= kReferenceShare * d.logits_rms))
+    lines.push_back(
+        fmt::format("contract and reference disagree: the reference is {:.3g} from the contract's float64, "
+                    "at logits of rms {:.3g}",
+                    d.reference_max, d.logits_rms));
+  const double floor = kExactFloor * d.logits_rms;
+  const auto check = [&](std::string_view what, double other, double reference) {
+    const double bar = kExactFactor * std::max(reference, floor);
+    if (!(other <= bar))
+      lines.push_back(fmt::format("{} error from float64 is {:.3g}, above {:.3g}", what, other, bar));
+  };
+  check("largest", d.other_max, d.reference_max);
+  check("rms", d.other_rms, d.reference_rms);
+  return lines;
+}
+
 std::vector<std::string> failures(const Metrics& metrics, const Tolerance& tolerance, double atol) {
   std::vector<std::string> lines;
   const double factor = std::max(1.0, metrics.rms());
@@ -25,7 +44,7 @@ std::vector<std::string> failures(const Metrics& metrics, const Tolerance& toler
     lines.push_back(fmt::format("{} logits in rows with NaN or infinity", metrics.not_finite));
   if (metrics.max_abs_error > bar)
     lines.push_back(fmt::format("max_abs_error {:.3g} is above {:.3g}", metrics.max_abs_error, bar));
-  if (atol <= 0 && metrics.max_kl > tolerance.max_kl * factor * factor)
+  if ((atol <= 0 || std::isinf(atol)) && metrics.max_kl > tolerance.max_kl * factor * factor)
     lines.push_back(
         fmt::format("kl {:.3g} is above {:.3g}", metrics.max_kl, tolerance.max_kl * factor * factor));
   if (metrics.decided_same != metrics.decided)

@@ -30,7 +30,25 @@ inline constexpr Tolerance kTolerances[] = {
 /// The row of a dtype; wider types have float32's.
 const Tolerance& tolerance_of(DType lowest);
 
-/// What did not hold, a line each; empty means equal. `atol` (0: none) takes the place of the absolute bar.
+/// Distances of both sides from the contract's float64, over the compared tokens of one probe.
+struct FromExact {
+  double reference_max = 0, reference_rms = 0;
+  double other_max = 0, other_rms = 0;
+  double logits_rms = 0;  ///< of the float64 logits
+};
+/// A side may be this much further from float64 than the reference itself is, in its largest and in its mean
+/// square error.
+inline constexpr double kExactFactor = 4;
+/// Below this share of the logits' rms a distance is not told from rounding.
+inline constexpr double kExactFloor = 0x1p-22;
+/// The reference must itself lie this close to float64, as a share of the logits' rms; else contract and
+/// reference disagree.
+inline constexpr double kReferenceShare = 1e-3;
+/// What did not hold, a line each; empty means that the other side is as exact as the reference.
+std::vector<std::string> failures(const FromExact& distance);
+
+/// What did not hold, a line each; empty means equal. `atol` (0: none) takes the place of the absolute bar;
+/// infinity leaves only that bar out.
 /// Comparing nothing, and any value that is not finite, always fail.
 std::vector<std::string> failures(const Metrics& metrics, const Tolerance& tolerance, double atol);
 

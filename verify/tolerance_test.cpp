@@ -38,6 +38,25 @@ TEST(Tolerance, NaNFails) {
               ElementsAre("2 logits in rows with NaN or infinity"));
 }
 
+TEST(FromExact, TheOtherSideMayBeFourTimesAsFarAsTheReference) {
+  FromExact d{1e-4, 1e-5, 4e-4, 4e-5, 10};
+  EXPECT_THAT(failures(d), IsEmpty());
+  d.other_max = 4.1e-4;
+  EXPECT_THAT(failures(d), ElementsAre("largest error from float64 is 0.00041, above 0.0004"));
+  d.other_rms = 5e-5;
+  EXPECT_THAT(failures(d), ElementsAre(::testing::_, "rms error from float64 is 5e-05, above 4e-05"));
+}
+
+TEST(FromExact, AReferenceFarFromTheContractIsAFindingOfItsOwn) {
+  EXPECT_THAT(
+      failures(FromExact{0.02, 0.02, 0.02, 0.02, 10}),
+      ElementsAre(::testing::HasSubstr("contract and reference disagree: the reference is 0.02 from")));
+}
+
+TEST(FromExact, RoundingOfAnExactReferenceIsNotHeldAgainstTheOther) {
+  EXPECT_THAT(failures(FromExact{0, 0, 2e-6, 2e-6, 10}), IsEmpty());
+}
+
 TEST(Tolerance, EveryRowHasAReasonAndWiderTypesHaveFloat32s) {
   for (const Tolerance& tolerance : kTolerances) EXPECT_FALSE(tolerance.reason.empty());
   EXPECT_EQ(tolerance_of(DType::f64).dtype, DType::f32);

@@ -68,6 +68,14 @@ Status model_level(const FileSystem& files, const Side& left, const Side& right,
   level.moe_layers = model.moe_layers;
   level.num_experts_per_tok = model.num_experts_per_tok;
   level.reference_has_margins = left_kind == EngineKind::hf || right_is_reference;
+  level.start_exact = [&]() -> Result<std::unique_ptr<Engine>> {
+    EngineOptions exact = options.engine;
+    exact.dtype = "float64";
+    auto engine = Engine::start(EngineKind::torch, (right_is_reference ? right : left).opened.path, exact);
+    if (!engine.ok() && engine.error().kind == ErrorKind::unavailable)
+      return std::unique_ptr<Engine>();  // then the fixed bar stands
+    return engine;
+  };
   TANDEM_TRY(report.model, compare_models(reference, other, probes, level));
   report.left = left_engine->info();
   report.right = right_engine->info();

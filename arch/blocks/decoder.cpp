@@ -108,7 +108,7 @@ void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model
     model.dtype = *known;
   else
     config.problem("torch_dtype", fmt::format("is \"{}\", expected float32, bfloat16 or float16", dtype));
-  config.mark_read("eos_token_id");
+  model.eos_token_ids = config.ids("eos_token_id");
 }
 
 Status count_parameters(Model& model) {
