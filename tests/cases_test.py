@@ -6,6 +6,7 @@ Each input is made from a few integers. The rows that need a framework are in ca
 import json
 import math
 import os
+import re
 import shutil
 import stat
 import struct
@@ -13,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from common import TANDEM, TINY_FP8, Case, config, run, tandem, tensors
+from common import ROOT, TANDEM, TINY_FP8, Case, config, run, tandem, tensors
 from tiny import TL, TV3, bf16, f32, header_bytes, safetensors, weights, write_folder, write_index
 
 MIB = 1 << 20
@@ -661,6 +662,28 @@ def first_block(table):
         if masked(crc) == int.from_bytes(table[size : size + 4], "little"):
             return size
     raise AssertionError("no block ends with its checksum")
+
+
+class Document(unittest.TestCase):
+    """docs/cases.md names tests that exist, under the ids that they carry."""
+
+    ROWS = """S1 S2 S4 S5 S6 S8 S9 S10 S11 S13 S14 S15 S16 S18 S19 X1 X2 X4 X6 X8 C1 T1 T2 T4 T5 T7 N09 N10 N13 N15 N20 N22 N23 L05
+              D01 D02 D05 D08 D10 D11 C05 C06 C08 C09 C10 C12 C13 C26 M01 G01 G03 G05 G08 G11 R01 R02 R04 R05 R07 R09 R11 R12 R13""".split()
+
+    def test_every_row_has_tests_and_they_exist(self):
+        there = set()
+        folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith((".", "build"))]
+        for path in (path for folder in folders for path in folder.rglob("*_test.cpp")):
+            there |= {f"{suite}.{name}" for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", path.read_text(), re.MULTILINE)}
+        for path in (ROOT / "tests").glob("*_test.py"):
+            there |= {f"{path.name}:{name}" for name in re.findall(r"def (test_\w+)", path.read_text())}
+        rows = dict(re.findall(r"^\| ([A-Z]\d+) \| (.*) \|$", (ROOT / "docs" / "cases.md").read_text(), re.MULTILINE))
+        self.assertEqual(set(self.ROWS) - set(rows), set())
+        for row, cell in rows.items():
+            named = re.findall(r"`([^`]+)`", cell)
+            self.assertTrue(named, row)
+            self.assertEqual(set(named) - there, set(), row)
+            self.assertEqual([name for name in named if row not in re.split(r"[._:]|(?<=\d)(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])", name)], [], row)
 
 
 def varint(number):
