@@ -197,7 +197,7 @@ Status write_bundle(const FileSystem& files, const std::string& prefix, const Pl
     const TensorInfo* info = tensors.find(tensor.tf);
     if (!info) return bug("", "the rules made no tensor {}", tensor.tf);
     TANDEM_CHECK(writer->add(
-        tensor.tf + std::string(kValueSuffix), info->dtype, info->shape,
+        value_key(tensor.tf), info->dtype, info->shape,
         [&](uint64_t offset, std::span<std::byte> out) { return tensors.read(tensor.tf, offset, out); }));
   }
   return writer->finish();

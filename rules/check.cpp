@@ -83,9 +83,31 @@ void check_steps(const RuleRow& row, Problems& problems) {
   }
 }
 
+/// What TensorFlow does not take as the name of a variable, or nothing. Parts become attributes of Python
+/// objects, and the whole the name of a node and a key of the checkpoint.
+std::string_view flaw_of_tf_name(std::string_view name) {
+  constexpr size_t kLongest = 1024;
+  if (name.size() > kLongest) return "is longer than 1024 bytes";
+  char before = '/';
+  for (const char c : name) {
+    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!word && std::string_view("_-./{}").find(c) == std::string_view::npos)
+      return "has a character that is no letter, digit or one of _ - . /";
+    if (before == '/' && !word && c != '{') return "has a part that does not begin with a letter or digit";
+    before = c;
+  }
+  return before == '/' ? "ends with a slash" : "";
+}
+
 void check_fields(const RuleRow& row, Problems& problems) {
   if (row.hf.empty()) problems.add("rules_c2", "a row has no hf name");
-  if (makes_tensor(row) && row.tf.empty()) problems.add("rules_c2", "{}: it has no tf name", row.hf);
+  if (makes_tensor(row)) {
+    if (row.tf.empty())
+      problems.add("rules_c2", "{}: it has no tf name", row.hf);
+    else if (const std::string_view flaw = flaw_of_tf_name(row.tf); !flaw.empty())
+      problems.add("rules_c2", "{}: the tf name {} {}", row.hf,
+                   Json(row.tf.substr(0, 80)).dump(-1, ' ', true, Json::error_handler_t::replace), flaw);
+  }
   if (row.dtype == "keep") return;
   const auto dtype = dtype_named(row.dtype);
   if (!dtype || !is_float(*dtype) || size_of(*dtype) == 1)

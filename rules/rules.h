@@ -81,10 +81,10 @@ struct RuleTable {
 };
 
 Json to_json(const RuleTable& table);
-/// Errors: rules_c2 unknown or missing field, rules_c3 a hole without a range (or a range without a hole),
-/// rules_c4 steps that do not fit the shape (block_dequantize comes first and stack last), rules_c5 two rows
-/// that make the same name on one side, rules_c6 a tied row whose partner is not there, is of another shape,
-/// or has holes. All at once, one a line.
+/// Errors: rules_c2 unknown or missing field, or a name that TensorFlow cannot hold, rules_c3 a hole without
+/// a range (or a range without a hole), rules_c4 steps that do not fit the shape (block_dequantize comes
+/// first and stack last), rules_c5 two rows that make the same name on one side, rules_c6 a tied row whose
+/// partner is not there, is of another shape, or has holes. All at once, one a line.
 Result<RuleTable> rules_from_json(const Json& json);
 /// The checks that rules_from_json makes, for tables that were built.
 Status check(const RuleTable& table);

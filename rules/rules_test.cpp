@@ -106,6 +106,26 @@ TEST(Rules, rules_c2_DtypeIsAFloatOrKeep) {
   EXPECT_THAT(problem({row}, "rules_c2"), HasSubstr("embed.weight: dtype i32 is neither keep nor"));
 }
 
+TEST(Rules, rules_c2_NamesThatTensorFlowCannotHoldAreRefused) {
+  for (const std::string name :
+       {"/abs", "a//b", "a/", "../x", ".hidden", "a/.ATTRIBUTES/VARIABLE_VALUE", "a/.S/b", "_CHECKPOINTABLE",
+        "a/_b", "a b", "a\nb", "a\\b", "\xc3\xbc", "a:0", "-a"}) {
+    RuleRow row = embedding();
+    row.tf = name;
+    EXPECT_THAT(problem({row}, "rules_c2"), HasSubstr("embed.weight: the tf name ")) << name;
+  }
+  RuleRow row = embedding();
+  row.tf = std::string(1025, 'x');
+  EXPECT_THAT(problem({row}, "rules_c2"), HasSubstr("longer than 1024 bytes"));
+  for (const char* name : {"a", "0", "model.embed.weight", "my/e-mbed_1/w", "A.b/0"}) {
+    row.tf = name;
+    EXPECT_TRUE(check({"llama", {row}}).ok()) << name;
+  }
+  row = dense();
+  row.tf = "{layer}/up";
+  EXPECT_TRUE(check({"llama", {row}}).ok());
+}
+
 TEST(Rules, rules_c3_HolesAndRangesMustAgree) {
   RuleRow row = dense();
   row.holes["expert"] = {0, 2};

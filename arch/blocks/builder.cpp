@@ -35,8 +35,12 @@ Block BlockBuilder::finish(std::vector<std::string> results) {
 std::string Layout::of(std::string_view hf_pattern) const {
   for (const RuleRow& row : rules.rows)
     if (row.hf == hf_pattern) {
-      const bool transposed = std::any_of(row.steps.begin(), row.steps.end(),
-                                          [](const Step& s) { return std::holds_alternative<Transpose>(s); });
+      // Steps add up: an edited map may transpose twice, or name the axes as they are.
+      const auto swaps = std::count_if(row.steps.begin(), row.steps.end(), [](const Step& step) {
+        const auto* transpose = std::get_if<Transpose>(&step);
+        return transpose && transpose->axes == std::vector<uint64_t>{1, 0};
+      });
+      const bool transposed = swaps % 2 == 1;
       return transposed ? "in_out" : "out_in";
     }
   return "out_in";

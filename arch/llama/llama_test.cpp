@@ -117,6 +117,24 @@ TEST(Llama, AKernelMayStayAsHuggingFaceHasIt) {
   }
 }
 
+TEST(Llama, StepsOfAnEditedMapAddUp) {
+  const auto layout_with = [](std::vector<Step> steps) {
+    Model model = make_model(config()).value();
+    for (RuleRow& row : model.rules.rows)
+      if (row.hf == "model.layers.{layer}.self_attn.q_proj.weight") row.steps = steps;
+    const Contract contract =
+        model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
+    for (const Node& node : contract.blocks[0].nodes)
+      if (node.tap == "self_attn.q_proj") return string_attribute(node, "layout");
+    return std::string("no such node");
+  };
+  const Step swap = Transpose{{1, 0}}, keep = Transpose{{0, 1}};
+  EXPECT_EQ(layout_with({swap}), "in_out");
+  EXPECT_EQ(layout_with({keep}), "out_in");
+  EXPECT_EQ(layout_with({swap, swap}), "out_in");
+  EXPECT_EQ(layout_with({swap, keep, swap, swap}), "in_out");
+}
+
 TEST(Llama, C1Sizes) {
   const std::string width = ", expected a whole number from 1 to 1048576";
   EXPECT_THAT(problem(with("hidden_size", 0)), testing::HasSubstr("hidden_size is 0" + width));

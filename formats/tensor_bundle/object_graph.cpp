@@ -171,8 +171,7 @@ std::string object_graph(const std::vector<TrackedVariable>& variables) {
   std::map<std::string, int> nodes;  // by path
   for (const TrackedVariable& variable : variables) {
     int node = 0;
-    for (size_t end = 0; end != std::string::npos;) {
-      const size_t begin = end == 0 ? 0 : end + 1;
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
       end = variable.path.find('/', begin);
       const auto [known, is_new] = nodes.emplace(variable.path.substr(0, end), graph.nodes_size());
       if (is_new) {

@@ -37,6 +37,14 @@ TEST(ObjectGraph, WhatIsWrittenIsReadBack) {
     EXPECT_THAT(names.at(variable.key), ElementsAre(variable.path));
 }
 
+TEST(ObjectGraph, AnyPathIsWrittenInOnePass) {
+  const std::vector<TrackedVariable> variables{{"/w", "k0"}, {"a//w", "k1"}, {"b.0/w", "k2"}, {"/", "k3"}};
+  const auto names = names_by_key(object_graph(variables)).value();
+  EXPECT_EQ(names.size(), 4u);
+  EXPECT_THAT(names.at("k1"), ElementsAre("a//w"));
+  EXPECT_THAT(names.at("k2"), ElementsAre("b.0/w"));
+}
+
 TEST(ObjectGraph, TheModelsPathIsPreferredOverTheRootsLists) {
   tensorflow::TrackableObjectGraph
       graph;  // as tf.saved_model.save leaves it: the lists come first and are shorter
