@@ -34,6 +34,18 @@ TEST(Signals, FirstOneIsNoted) {
   };
   EXPECT_EQ(noted(SIGINT), 130);
   EXPECT_EQ(noted(SIGTERM), 143);
+  ::signal(SIGHUP, SIG_DFL);  // whatever the tests run under
+  EXPECT_EQ(noted(SIGHUP), 129);
+}
+
+TEST(Signals, AHangupThatIsIgnoredStaysIgnored) {
+  EXPECT_EQ(exit_of([] {
+              ::signal(SIGHUP, SIG_IGN);
+              install_signal_handlers();
+              ::raise(SIGHUP);
+              return interrupted() ? 1 : 0;
+            }),
+            0);
 }
 
 TEST(Signals, SecondOneEndsTheProcess) {
