@@ -185,8 +185,7 @@ class Precision(Frameworks):
         self.assertLess(report["levels"]["model"]["max_abs_error"], 1e-5)
 
     def test_compute_bfloat16_converts_runs_and_is_held_to_its_own_bar(self):
-        every_expert = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 4}  # rounding cannot choose others
-        for c in (TL, TV3 | every_expert):
+        for c in (TL, TV3):
             source = self.fixture(c, c["model_type"])
             out = self.converted(source, "--compute", "bfloat16", name=c["model_type"] + ".out")
             self.assertIn("bf16", (out / "assets" / "tandem_contract.txt").read_text())

@@ -9,8 +9,6 @@
 namespace tandem {
 namespace {
 
-constexpr float kNearTieMargin = 1e-5f;
-constexpr double kNearTieShare = 0.001;
 constexpr double kNoBar = std::numeric_limits<double>::infinity();  // as an atol: all but the absolute bar
 
 template <class T>
@@ -93,12 +91,12 @@ bool is_real(const Probe& probe, const NearTie& tie) {
   return probe.attention_mask[tie.row * probe.tokens + tie.token];
 }
 
-std::vector<NearTie> near_ties_of(const Probe& probe, const Routing& routing) {
+std::vector<NearTie> near_ties_of(const Probe& probe, const Routing& routing, float margin) {
   std::vector<NearTie> ties;
   for (uint64_t i = 0; i < routing.margins.size(); ++i) {
     const uint64_t token = i % probe.tokens, layer = i / probe.tokens % routing.shape[1];
     const NearTie tie{probe.name, i / probe.tokens / routing.shape[1], token, layer, routing.margins[i]};
-    if (routing.margins[i] < kNearTieMargin && is_real(probe, tie)) ties.push_back(tie);
+    if (routing.margins[i] < margin && is_real(probe, tie)) ties.push_back(tie);
   }
   return ties;
 }
@@ -214,9 +212,10 @@ class ModelComparison {
   /// equal.
   Status compare_forced(const Probe& probe, const Logits& expected, ProbeResult& result) {
     TANDEM_TRY(const Routing routing, routing_of(reference_, probe, options_));
-    const std::vector<NearTie> ties = near_ties_of(probe, routing);
-    const uint64_t allowed =
-        std::max<uint64_t>(1, static_cast<uint64_t>(kNearTieShare * result.metrics.tokens));
+    const std::vector<NearTie> ties = near_ties_of(probe, routing, level_.tolerance.routing_margin);
+    const uint64_t allowed = std::max<uint64_t>(
+        1,
+        static_cast<uint64_t>(level_.tolerance.routing_share * static_cast<double>(result.metrics.tokens)));
     if (ties.empty() || tokens_in(ties) > allowed) return {};
     HostTensors inputs = probe.inputs();
     inputs["forced_experts"] = forced_experts(probe, routing, ties);

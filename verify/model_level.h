@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-/// A token whose routing hangs on less than float32 can hold: another order of summation may choose another
-/// expert.
+/// A token whose routing hangs on less than the arithmetic can hold: another order of summation may choose
+/// another expert.
 struct NearTie {
   std::string probe;
   uint64_t row, token, moe_layer;
@@ -49,8 +49,9 @@ struct ModelLevelOptions {
 };
 
 /// Runs every probe on both engines. Where a mixture's logits differ, tokens whose routing margin in the
-/// reference is below 1e-5 (0.1 % of the tokens of a probe, or one) are listed, and the probe is compared
-/// again with the reference's experts there. Where in float32 the fixed bar on the absolute difference alone
+/// reference is below the table's are listed, and the probe is compared again with the reference's experts
+/// there. In float32 they are few (0.1 % of a probe's tokens, or one); in 16 bits they may be many, since
+/// routing there hangs on rounding. Where in float32 the fixed bar on the absolute difference alone
 /// does not hold, both sides are measured against the contract's float64: real models reach hidden states in
 /// the thousands, where PyTorch's own float32 is further from exact than any fixed bar. Errors: those of the
 /// engines; verify_c4 an engine answers with another shape.

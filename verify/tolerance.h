@@ -15,16 +15,18 @@ struct Tolerance {
   double max_kl;         ///< nats, times the square of the same factor
   double top1_gap;       ///< a token is decided where the two best logits of the reference are further apart,
                          ///< times the same factor
+  float routing_margin;  ///< an expert chosen by less may be another one without a fault: see compare_models
+  double routing_share;  ///< of a probe's tokens that may hang on such a margin
   std::string_view reason;
 };
 
 inline constexpr Tolerance kTolerances[] = {
-    {DType::f32, 1e-5, 1e-9, 2e-5,
+    {DType::f32, 1e-5, 1e-9, 2e-5, 1e-5f, 0.001,
      "float32 sums of a few thousand terms in another order; grows with the logits, since the error is "
      "relative"},
-    {DType::f16, 2e-2, 1e-3, 4e-2,
+    {DType::f16, 2e-2, 1e-3, 4e-2, 4e-3f, 1,
      "weights or arithmetic with 11 bits: 2^-11 a rounding, some tens of them on the way"},
-    {DType::bf16, 2e-1, 2e-2, 4e-1,
+    {DType::bf16, 2e-1, 2e-2, 4e-1, 3e-2f, 1,
      "weights or arithmetic with 8 bits: 2^-8 a rounding, some tens of them on the way"},
 };
 /// The row of a dtype; wider types have float32's.
