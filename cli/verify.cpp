@@ -8,6 +8,8 @@
 namespace tandem {
 namespace {
 
+constexpr size_t kShownNearTies = 10;
+
 struct Flags {
   std::string left, right;
   std::string levels = "weights,model";
@@ -89,11 +91,15 @@ void print(const ModelLevel& level) {
           probe.name, probe.exact->reference_max, probe.exact->other_max, kExactFactor);
   for (const ProbeResult& probe : level.probes)
     for (const std::string& line : probe.failures) fmt::print("  {}: {}\n", probe.name, line);
-  for (const NearTie& tie : level.near_ties)
+  const size_t shown = std::min(level.near_ties.size(), kShownNearTies);
+  for (const NearTie& tie : std::span(level.near_ties).first(shown))
     fmt::print(
         "  near tie: {}, row {}, token {}, mixture layer {}: margin {:.2e}; compared with the reference's "
         "experts\n",
         tie.probe, tie.row, tie.token, tie.moe_layer, tie.margin);
+  if (shown < level.near_ties.size())
+    fmt::print("  and {} more near ties (margin below {:.0e})\n", with_commas(level.near_ties.size() - shown),
+               level.tolerance.routing_margin);
 }
 
 void print(const VerifyReport& report) {
