@@ -331,6 +331,11 @@ Result<std::string> read_text(const FileSystem& files, const std::string& path, 
   return text;
 }
 
+Error cannot_create(Error error) {
+  if (error.kind == ErrorKind::missing) error.kind = ErrorKind::exists;
+  return error;
+}
+
 Status write_text(const FileSystem& files, const std::string& path, std::string_view text) {
   TANDEM_TRY(const auto file, files.create(path));
   TANDEM_CHECK(file->append(std::as_bytes(std::span(text.data(), text.size()))));

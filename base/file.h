@@ -67,6 +67,9 @@ const FileSystem& real_files();
 /// The whole of a small file as text. Errors: as open; corrupt (R3) if it is longer than max_bytes.
 Result<std::string> read_text(const FileSystem& files, const std::string& path,
                               uint64_t max_bytes = 100'000'000);
+/// The error of an output whose folder is not there: not a missing input (66), but an output that cannot be
+/// created (73). Other errors stay what they are.
+Error cannot_create(Error error);
 /// Writes, syncs and closes a small file.
 Status write_text(const FileSystem& files, const std::string& path, std::string_view text);
 

@@ -66,15 +66,18 @@ std::string StagedFolder::sibling(std::string_view suffix) const {
 }
 
 Result<StagedFolder> StagedFolder::make(const FileSystem& files, const std::string& output, bool force) {
-  fs::path path = fs::path(output).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // a trailing slash
+  // ".." is left to the system: behind a link it does not lead back.
+  std::string_view trimmed = output;
+  while (trimmed.size() > 1 && (trimmed.ends_with('/') || trimmed.ends_with("/."))) trimmed.remove_suffix(1);
+  fs::path path = trimmed;
   const std::string name = path.filename().string();
   if (name.empty() || name == "." || name == "..")
     return invalid("staging_c1", "the output \"{}\" has no name of its own", output);
   if (!path.has_parent_path()) path = "." / path;
 
   StagedFolder folder(files, path.string());
-  TANDEM_CHECK(files.make_directories(path.parent_path().string()));
+  if (Status made = files.make_directories(path.parent_path().string()); !made.ok())
+    return cannot_create(std::move(made).error());
   TANDEM_CHECK(folder.lock());
   TANDEM_CHECK(folder.clean_up_after_the_dead());
   TANDEM_TRY(const PathKind kind, files.kind(folder.output_));

@@ -73,6 +73,23 @@ TEST(StagedFolder, RefusesToOverwrite) {
   EXPECT_EQ(names(folder), Names{"out"});
 }
 
+TEST(StagedFolder, DotDotBehindALinkIsWhereTheSystemSaysItIs) {
+  const TestFolder folder;
+  fs::create_directories(folder / "elsewhere/deep");
+  fs::create_directory_symlink(folder / "elsewhere/deep", folder / "link");
+  ASSERT_TRUE(put(real_files(), folder / "link/../out/./", "new", false).ok());
+  EXPECT_TRUE(fs::is_directory(folder / "elsewhere/out"));
+  EXPECT_EQ(names(folder), (Names{"elsewhere", "link"}));
+}
+
+TEST(StagedFolder, AnOutputThatCannotBeCreatedIsNoMissingInput) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_text(real_files(), folder / "file", "text").ok());
+  const auto below_a_file = StagedFolder::make(real_files(), folder / "file/out", false);
+  EXPECT_EQ(exit_code(below_a_file.error().kind), 73) << below_a_file.error().message();
+  EXPECT_EQ(names(folder), Names{"file"});
+}
+
 TEST(StagedFolder, RefusesWhatAppearedMeanwhile) {
   const TestFolder folder;
   {

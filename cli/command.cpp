@@ -1,6 +1,9 @@
 #include "cli/command.h"
 
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace tandem {
 namespace {
@@ -29,13 +32,43 @@ CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, 
 }
 
 void add_limits(CLI::App& command, SafetensorsLimits& limits) {
-  command.add_option("--max-header-bytes", limits.max_header_bytes,
-                     "Largest safetensors header that is read (default 100000000)");
-  command.add_option("--max-tensors", limits.max_tensors, "Most tensors in one file (default 1000000)");
+  command
+      .add_option("--max-header-bytes", limits.max_header_bytes,
+                  "Largest safetensors header that is read (default 100000000)")
+      ->check(whole_number());
+  command.add_option("--max-tensors", limits.max_tensors, "Most tensors in one file (default 1000000)")
+      ->check(whole_number());
 }
 
-int finish(const Session& session) {
+void add_accepted_keys(CLI::App& command, std::vector<std::string>& keys) {
+  command.add_option("--accept-key", keys, "A config key that nobody reads, accepted by name; repeatable")
+      ->allow_extra_args(false);
+}
+
+CLI::Validator whole_number() {
+  const auto check = [](std::string& text) -> std::string {
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    return digits ? "" : fmt::format("\"{}\" is no whole number from 0", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator positive_number() {
+  const auto check = [](std::string& text) -> std::string {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool whole_text = !text.empty() && end == text.c_str() + text.size();
+    return whole_text && std::isfinite(value) && value > 0 ? ""
+                                                           : fmt::format("\"{}\" is no number above 0", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+int finish(Session& session) {
   if (!session.outcome) return 0;
+  errno = 0;
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout)) && session.outcome->ok())
+    session.outcome = io_error("write", "standard output", errno ? errno : EIO);
   if (session.outcome->ok()) return session.outcome->value();
   const Error& error = session.outcome->error();
   if (session.json)

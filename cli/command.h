@@ -28,8 +28,16 @@ CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, 
 /// --max-header-bytes and --max-tensors: limits that a trusted file may pass.
 void add_limits(CLI::App& command, SafetensorsLimits& limits);
 
-/// Ends a run: says an error on stderr, one line or JSON, and gives the exit code.
-int finish(const Session& session);
+/// --accept-key, as often as there are keys; one key each, so that a path may follow.
+void add_accepted_keys(CLI::App& command, std::vector<std::string>& keys);
+
+// Checks of numbers, in words that a user can act on.
+CLI::Validator whole_number();     ///< digits alone
+CLI::Validator positive_number();  ///< above 0 and finite
+
+/// Ends a run: says an error on stderr, one line or JSON, and gives the exit code. What did not reach stdout
+/// (a full disk) is an error too.
+int finish(Session& session);
 
 // How results are written.
 std::string with_commas(uint64_t number);  ///< "6,910,365,696"

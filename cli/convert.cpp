@@ -109,14 +109,13 @@ void add_convert(CLI::App& app, Session& session) {
       "--like", options.like,
       "Going back: the original, for dtypes, fp8 scales and tensors that the graph does not use");
   command->add_option("--map", options.map_file, "An edited structure map (tandem map --out)");
-  command->add_flag("--force", options.force, "Replace DST if it exists");
+  command->add_flag("--force", options.force, "Replace DST if it is a model");
   command->add_flag("--allow-tied-head", options.allow_tied_head,
                     "Tie a head that is missing though the config says untied");
   command->add_flag("--without-mtp", options.without_mtp,
                     "Going back: leave out carried tensors that are not there");
   command->add_flag("--strict", options.strict, "Warnings about the source are errors");
-  command->add_option("--accept-key", flags->accepted_keys,
-                      "A config key that nobody reads, accepted by name");
+  add_accepted_keys(*command, flags->accepted_keys);
   add_limits(*command, options.limits);
   command->add_flag("-v,--verbose", flags->verbose, "List every tensor");
   command->callback([flags, &session] { session.outcome = convert_command(*flags, session.json); });

@@ -140,8 +140,7 @@ void add_inspect(CLI::App& app, Session& session) {
                   "Format, architecture, parameters, dtypes, and what would block a conversion", kFooter);
   command->add_option("PATH", options->path, "Folder, .safetensors file, SavedModel, or checkpoint prefix")
       ->required();
-  command->add_option("--accept-key", options->accepted_keys,
-                      "A config key that nobody reads, accepted by name");
+  add_accepted_keys(*command, options->accepted_keys);
   add_limits(*command, options->limits);
   command->callback([options, &session] { session.outcome = inspect(*options, session.json); });
 }

@@ -1,12 +1,38 @@
 // The program: flags to calls, errors to words and an exit code.
 
+#include <algorithm>
 #include <new>
+#include <system_error>
 
 #include "base/signals.h"
 #include "cli/command.h"
 
 namespace tandem {
 namespace {
+
+std::vector<const CLI::App*> commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// The command that the first word names, or null.
+const CLI::App* command_of(const CLI::App& app, int argc, char** argv) {
+  for (const CLI::App* command : commands(app))
+    if (argc > 1 && command->get_name() == argv[1]) return command;
+  return nullptr;
+}
+
+/// A first word that is no command is named before the parser asks for one.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' || command_of(app, argc, argv)) return;
+  std::string names;
+  for (const CLI::App* command : commands(app)) names += " " + command->get_name();
+  throw CLI::ParseError(fmt::format("there is no command \"{}\", only{}", argv[1], names), 2);
+}
+
+std::string help_for(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = command_of(app, argc, argv);
+  return command ? fmt::format("see tandem {} --help", command->get_name()) : "see tandem --help";
+}
 
 int run(int argc, char** argv) {
   install_signal_handlers();
@@ -23,11 +49,16 @@ int run(int argc, char** argv) {
   add_verify(app, session);
   add_run(app, session);
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {
     return app.exit(asked_for_help);
   } catch (const CLI::Error& error) {
-    session.outcome = usage("", "{}", error.what()).because("see tandem --help");
+    session.json |=
+        std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
+    session.outcome = usage("", "{}", error.what()).because(help_for(app, argc, argv));
+  } catch (const std::system_error& error) {
+    session.outcome = io_error("write", "standard output", error.code().value());
   } catch (const std::bad_alloc&) {
     session.outcome = Error{ErrorKind::memory, {}, "out of memory", {}, {}, {}};
   } catch (const std::exception& error) {

@@ -68,7 +68,8 @@ Result<int> map(const MapOptions& options, bool json) {
   TANDEM_TRY(const StructureMap map,
              structure_map(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}}));
   if (!options.out.empty()) {
-    TANDEM_CHECK(write_text(real_files(), options.out, to_text(map)));
+    Status written = write_text(real_files(), options.out, to_text(map));
+    if (!written.ok()) return cannot_create(std::move(written).error());
   }
   if (json)
     fmt::print("{}", to_text(map));
@@ -89,8 +90,7 @@ void add_map(CLI::App& app, Session& session) {
   auto* check = command->add_option("--check", options->check,
                                     "Compare a stored map with PATH, and list all differences");
   command->add_option("--out", options->out, "Write the JSON to a file instead of a table")->excludes(check);
-  command->add_option("--accept-key", options->accepted_keys,
-                      "A config key that nobody reads, accepted by name");
+  add_accepted_keys(*command, options->accepted_keys);
   add_limits(*command, options->limits);
   command->callback([options, &session] { session.outcome = map(*options, session.json); });
 }

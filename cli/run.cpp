@@ -27,7 +27,9 @@ constexpr const char* kFooter =
     "Prints the new ids, with commas between. Stops after an end token of the config.";
 
 Result<EngineKind> engine_of(const Flags& flags, ModelFormat format) {
-  return flags.engine.empty() ? default_engine(format) : engine_named(flags.engine);
+  if (flags.engine.empty()) return engine_for(format, {});
+  TANDEM_TRY(const EngineKind wanted, engine_named(flags.engine));
+  return engine_for(format, wanted);
 }
 
 std::string with_comma_between(const std::vector<int32_t>& ids) {
@@ -63,14 +65,14 @@ void add_run(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, session, "run", "Continue token ids greedily", kFooter);
   command->add_option("MODEL", flags->path, "SavedModel or Hugging Face folder")->required();
   command->add_option("--tokens", flags->tokens, "The prompt: ids with commas between")->required();
-  command->add_option("--max-new-tokens", flags->generate.max_new_tokens, "How many ids to add (default 16)");
+  command->add_option("--max-new-tokens", flags->generate.max_new_tokens, "How many ids to add (default 16)")
+      ->check(whole_number());
   command->add_option("--engine", flags->engine,
                       "tf, torch or hf (default: tf for a SavedModel, hf for a folder)");
   command->add_option("--threads", flags->options.threads, "Threads of the engine (default: the framework's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_flag("--ignore-eos", flags->ignore_eos, "Go on after an end token");
-  command->add_option("--accept-key", flags->accepted_keys,
-                      "A config key that nobody reads, accepted by name");
+  add_accepted_keys(*command, flags->accepted_keys);
   command->callback([flags, &session] { session.outcome = run_command(*flags, session.json); });
 }
 

@@ -141,17 +141,16 @@ void add_verify(CLI::App& app, Session& session) {
   command
       ->add_option("--atol", flags->options.atol,
                    "Largest absolute difference of logits, in place of the table's bar")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command
       ->add_option("--threads", flags->options.engine.threads,
                    "Threads of each engine (default: the framework's)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command
       ->add_option("--timeout", flags->options.engine.timeout_s,
                    "Seconds that one call of an engine may take")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--accept-key", flags->accepted_keys,
-                      "A config key that nobody reads, accepted by name");
+      ->check(positive_number());
+  add_accepted_keys(*command, flags->accepted_keys);
   add_limits(*command, flags->options.limits);
   command->callback([flags, &session] { session.outcome = verify_command(*flags, session.json); });
 }

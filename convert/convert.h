@@ -23,7 +23,7 @@ struct ConvertOptions {
   std::string
       like;  ///< the model that this one came from: its dtypes, fp8 scales, carried tensors, side files
   std::string map_file;  ///< an edited structure map (tandem map --out)
-  bool force = false;    ///< replace an existing output
+  bool force = false;    ///< replace an existing output, if it is a model or an empty folder
   bool allow_tied_head =
       false;  ///< a head that is missing though the config says untied: tie it, and record that
   bool without_mtp = false;  ///< going back: leave out carried tensors that the TensorFlow side lacks
@@ -58,10 +58,10 @@ struct ConvertReport {
 Json to_json(const ConvertReport& report);
 
 /// Converts `source` into the new folder `destination`. The direction follows from the source.
-/// Errors: exists (destination, without force); convert_c1 all tensors that do not fit the config, in one
-/// error; convert_c2 a value that overflows in the dtype asked for (D04); convert_c3 carried tensors are
-/// missing; convert_c4 options that do not go together; convert_c5 a tied copy differs from what it is tied
-/// to; those of readers, rules and lowering.
+/// Errors: exists (destination, without force; convert_c7 with force, if it is no model); convert_c1 all
+/// tensors that do not fit the config, in one error; convert_c2 a value that overflows in the dtype asked for
+/// (D04); convert_c3 carried tensors are missing; convert_c4 options that do not go together; convert_c5 a
+/// tied copy differs from what it is tied to; those of readers, rules and lowering.
 Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
                               const std::string& destination, const ConvertOptions& options);
 

@@ -249,6 +249,41 @@ TEST_F(Convert, AnExistingOutputNeedsForce) {
   EXPECT_TRUE(convert(at("hf"), at("sm"), force).ok());
 }
 
+TEST_F(Convert, ForceTakesNoInputAndNothingThatIsNoModel) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  ASSERT_TRUE(convert(at("hf"), at("sm")).ok());
+  std::filesystem::create_directories(at("parent"));
+  std::filesystem::rename(at("hf"), at("parent/hf"));
+  std::filesystem::create_directory_symlink(at("parent/hf"), at("link"));
+  ASSERT_TRUE(write_text(real_files(), at("parent/note"), "dear").ok());
+  const Contents model = contents_of(at("parent/hf")), saved = contents_of(at("sm"));
+  ConvertOptions force;
+  force.force = true;
+  for (const char* input : {"parent", "parent/hf", "parent/hf/", "parent/../parent/hf", "link"}) {
+    const auto failed = convert(at("parent/hf"), at(input), force);
+    ASSERT_FALSE(failed.ok()) << input;
+    EXPECT_EQ(failed.error().rule, "convert_c4") << input;
+  }
+  EXPECT_EQ(convert(at("link"), at("parent/hf"), force).error().rule, "convert_c4");
+  EXPECT_EQ(convert(at("parent/hf"), at("parent/note"), force).error().rule, "convert_c7");
+  std::filesystem::create_directories(at("home"));
+  ASSERT_TRUE(write_text(real_files(), at("home/note"), "dear").ok());
+  const auto failed = convert(at("parent/hf"), at("home"), force);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().rule, "convert_c7");
+  EXPECT_EQ(exit_code(failed.error().kind), 73);
+  ConvertOptions like = force;
+  like.like = at("parent/hf");
+  EXPECT_EQ(convert(at("sm"), at("parent"), like).error().rule, "convert_c4");
+  EXPECT_EQ(contents_of(at("parent/hf")), model);
+  EXPECT_EQ(contents_of(at("sm")), saved);
+  EXPECT_EQ(read_text(real_files(), at("home/note")).value(), "dear");
+  std::filesystem::create_directories(at("empty"));
+  EXPECT_TRUE(convert(at("parent/hf"), at("empty"), force).ok());
+  EXPECT_TRUE(convert(at("parent/hf"), at("parent/hf/tf")).ok());
+  EXPECT_TRUE(convert(at("parent/hf"), at("parent/hf/tf"), force).ok());
+}
+
 TEST_F(Convert, OptionsThatDoNotFitTheDirectionAreUsageErrors) {
   write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
   ConvertOptions options;

@@ -10,6 +10,18 @@ bool is_there(const FileSystem& files, const std::string& path) {
   return kind.ok() && kind.value() != PathKind::absent;
 }
 
+/// A hub cache keeps its models one or two folders further down.
+std::string hint_for_hub_cache(const FileSystem& files, const std::string& path) {
+  for (const std::string below : {"snapshots", ""}) {
+    const bool is_cache = !below.empty() || path == "snapshots" || path.ends_with("/snapshots");
+    const auto names = files.list(join(path, below));
+    if (is_cache && names.ok() && !names.value().empty())
+      return fmt::format("a hub cache: name the folder of a revision, as snapshots/{}",
+                         names.value().front());
+  }
+  return {};
+}
+
 Result<ModelFormat> detect_folder(const FileSystem& files, const std::string& path) {
   const bool saved_model =
       is_there(files, join(path, "saved_model.pb")) || is_there(files, join(path, "saved_model.pbtxt"));
@@ -31,9 +43,9 @@ Result<ModelFormat> detect_folder(const FileSystem& files, const std::string& pa
   }
   return unsupported("open_c1",
                      "the folder holds no model that is known: no config.json, no .safetensors, no "
-                     "saved_model.pb, no "
-                     "TensorFlow checkpoint")
-      .at(path);
+                     "saved_model.pb, no TensorFlow checkpoint")
+      .at(path)
+      .because(hint_for_hub_cache(files, path));
 }
 
 /// Side files that are kept beside a checkpoint of ours, by name.
@@ -121,7 +133,8 @@ Result<ModelFormat> detect(const FileSystem& files, const std::string& path) {
   if (kind == PathKind::directory) return detect_folder(files, path);
   if (kind == PathKind::other) return unsafe("X6", "not a regular file or folder").at(path);
   if (is_there(files, path + ".index")) return ModelFormat::checkpoint;
-  if (kind == PathKind::absent) return missing("", "there is no such file or folder").at(path);
+  if (kind == PathKind::absent)
+    return missing("", "there is no such file or folder").at(path.empty() ? "\"\"" : path);
   if (path.ends_with(".index") || path.find(".data-") != std::string::npos) return ModelFormat::checkpoint;
   if (path.ends_with(".safetensors")) return ModelFormat::safetensors;
   return unsupported("open_c1", "the file is no .safetensors file and no part of a TensorFlow checkpoint")
@@ -147,7 +160,9 @@ Result<Model> model_of(const OpenedModel& opened, const ArchOptions& options) {
   if (opened.config.is_null())
     return missing("open_c2", "there is no config.json")
         .at(opened.path)
-        .because("a model is described by its config");
+        .because(opened.format == ModelFormat::safetensors
+                     ? "a model is described by its config: name the folder that holds both"
+                     : "a model is described by its config");
   auto model = make_model(opened.config, options);
   if (model.ok()) return model;
   Error error = std::move(model).error();

@@ -65,8 +65,9 @@ Result<SideSpec> parse_side(std::string_view text) {
   const std::string_view prefix = text.substr(0, colon);
   if (colon == std::string_view::npos || prefix.find('/') != std::string_view::npos)
     return SideSpec{{}, std::string(text)};
-  TANDEM_TRY(const EngineKind engine, engine_named(prefix));
-  return SideSpec{engine, std::string(text.substr(colon + 1))};
+  const auto engine = engine_named(prefix);
+  if (!engine.ok()) return Error(engine.error()).because("a path with a colon in it needs ./ in front");
+  return SideSpec{engine.value(), std::string(text.substr(colon + 1))};
 }
 
 Result<EngineKind> default_engine(ModelFormat format) {
@@ -74,6 +75,13 @@ Result<EngineKind> default_engine(ModelFormat format) {
   if (format == ModelFormat::hf_folder) return EngineKind::hf;
   return unsupported("verify_c2", "a {} has no graph to run", name(format))
       .because("use --levels weights, or convert it to a SavedModel or a Hugging Face folder");
+}
+
+Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> wanted) {
+  TANDEM_TRY(const EngineKind usual, default_engine(format));
+  if (!wanted || *wanted == usual || *wanted == EngineKind::torch) return wanted.value_or(usual);
+  return unsupported("verify_c2", "the engine '{}' does not run a {}", name(*wanted), name(format))
+      .because("tf runs SavedModels, hf Hugging Face folders, torch both");
 }
 
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,

@@ -19,6 +19,8 @@ Result<SideSpec> parse_side(std::string_view text);
 /// The engine that runs a format unless another is asked for. Errors: unsupported for a checkpoint without a
 /// graph.
 Result<EngineKind> default_engine(ModelFormat format);
+/// The engine asked for, or the default. Errors: verify_c2 it does not run that format.
+Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> wanted);
 
 /// An opened side. Its parts point at each other: not movable.
 struct Side {

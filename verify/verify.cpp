@@ -1,5 +1,7 @@
 #include "verify/verify.h"
 
+#include <algorithm>
+
 #include "base/signals.h"
 #include "contract/text.h"
 
@@ -32,13 +34,32 @@ DType lower_of(DType a, DType b) {
 }
 
 Result<EngineKind> engine_of(const Side& side) {
-  if (side.engine) return *side.engine;
-  return default_engine(side.opened.format);
+  auto engine = engine_for(side.opened.format, side.engine);
+  if (!engine.ok()) return std::move(engine).error().at(side.opened.path);
+  return engine;
 }
 
-Result<Model> model_of_either(const Side& left, const Side& right, const VerifyOptions& options) {
-  const Side& with_config = left.opened.config.is_null() ? right : left;
-  return model_of(with_config.opened, {options.accepted_keys});
+/// What probes are made for; of two configs that differ, what both can run.
+Result<Model> model_of_both(const Side& left, const Side& right, const VerifyOptions& options) {
+  const Side& first = left.opened.config.is_null() ? right : left;
+  TANDEM_TRY(Model model, model_of(first.opened, {options.accepted_keys}));
+  if (&first == &right || right.opened.config.is_null()) return model;
+  TANDEM_TRY(const Model other, model_of(right.opened, {options.accepted_keys}));
+  model.vocab_size = std::min(model.vocab_size, other.vocab_size);
+  model.max_position_embeddings = std::min(model.max_position_embeddings, other.max_position_embeddings);
+  if (model.moe_layers != other.moe_layers || model.num_experts_per_tok != other.num_experts_per_tok)
+    model.moe_layers = 0;
+  return model;
+}
+
+/// Two models whose logits cannot be compared are different: a finding as any other.
+ModelLevel not_comparable(const Error& error) {
+  ModelLevel level;
+  ProbeResult probe;
+  probe.name = "logits";
+  probe.failures.push_back(error.text);
+  level.probes.push_back(std::move(probe));
+  return level;
 }
 
 Result<std::vector<Probe>> probes_for(const FileSystem& files, const Model& model,
@@ -54,7 +75,7 @@ Status model_level(const FileSystem& files, const Side& left, const Side& right,
                    const VerifyOptions& options, VerifyReport& report) {
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
-  TANDEM_TRY(const Model model, model_of_either(left, right, options));
+  TANDEM_TRY(const Model model, model_of_both(left, right, options));
   TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, model, options));
   TANDEM_TRY(const auto left_engine, Engine::start(left_kind, left.opened.path, options.engine));
   TANDEM_TRY(const auto right_engine, Engine::start(right_kind, right.opened.path, options.engine));
@@ -76,7 +97,9 @@ Status model_level(const FileSystem& files, const Side& left, const Side& right,
       return std::unique_ptr<Engine>();  // then the fixed bar stands
     return engine;
   };
-  TANDEM_TRY(report.model, compare_models(reference, other, probes, level));
+  auto compared = compare_models(reference, other, probes, level);
+  if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
+  report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
   report.left = left_engine->info();
   report.right = right_engine->info();
   report.reference = right_is_reference ? "right" : "left";
