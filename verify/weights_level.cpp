@@ -35,15 +35,22 @@ std::optional<uint64_t> first_unequal(std::span<const std::byte> a, std::span<co
     if (std::memcmp(a.data() + i, b.data() + i, size) != 0) return i / size;
 }
 
+/// Is `made` what `from` becomes in its dtype?
+Result<Difference> from_cast(const Piece& from, const Piece& made) {
+  TANDEM_TRY(const std::vector<std::byte> expected, converted(from, made.dtype));
+  TANDEM_TRY(const std::vector<std::byte> returned, converted(made, from.dtype));
+  return Difference{first_unequal(made.bytes, expected, size_of(made.dtype)), returned != from.bytes};
+}
+
 Result<Difference> difference(const Piece& left, const Piece& right) {
   if (left.dtype == right.dtype)
     return Difference{first_unequal(left.bytes, right.bytes, size_of(left.dtype)), false};
-  const bool left_is_wider = size_of(left.dtype) > size_of(right.dtype);
-  const Piece& narrow = left_is_wider ? right : left;
-  const Piece& wide = left_is_wider ? left : right;
-  TANDEM_TRY(const std::vector<std::byte> expected, converted(wide, narrow.dtype));
-  TANDEM_TRY(const std::vector<std::byte> widened, converted(narrow, wide.dtype));
-  return Difference{first_unequal(narrow.bytes, expected, size_of(narrow.dtype)), widened != wide.bytes};
+  if (size_of(left.dtype) != size_of(right.dtype))
+    return size_of(left.dtype) > size_of(right.dtype) ? from_cast(left, right) : from_cast(right, left);
+  // Neither bfloat16 nor float16 holds the other: either may have been made from the other.
+  TANDEM_TRY(const Difference forward, from_cast(left, right));
+  TANDEM_TRY(const Difference backward, from_cast(right, left));
+  return forward.first && !backward.first ? backward : forward;
 }
 
 void count_odd(std::span<const float> values, OddValues& odd) {

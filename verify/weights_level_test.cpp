@@ -58,6 +58,18 @@ TEST(WeightsLevel, D02TheNarrowerSideMustBeTheWiderOneRoundedToNearestEven) {
   EXPECT_THAT(compare(cut, wide).different, ElementsAre(HasSubstr("differs first at element 1 of 3")));
 }
 
+TEST(WeightsLevel, D02EitherOf16BitTypesMayBeMadeFromTheOther) {
+  MemorySource bfloat, half, other;
+  add(bfloat, "w", DType::bf16, std::vector<uint16_t>{0x3F80, 0x3281});  // 1 and 1.0078125 x 2^-26
+  add(half, "w", DType::f16, std::vector<uint16_t>{0x3C00, 0x0000});     // the second is too small
+  add(other, "w", DType::f16, std::vector<uint16_t>{0x3C00, 0x0001});
+  EXPECT_TRUE(compare(bfloat, half).passed());
+  EXPECT_TRUE(compare(half, bfloat).passed());
+  EXPECT_EQ(compare(half, bfloat).rounded, 1u);
+  EXPECT_FALSE(compare(bfloat, other).passed());
+  EXPECT_FALSE(compare(other, bfloat).passed());
+}
+
 TEST(WeightsLevel, WideningChangesNothingAndIsNoRounding) {
   MemorySource narrow, wide;
   add(narrow, "w", DType::bf16, std::vector<uint16_t>{0x3F80, 0x8000});
