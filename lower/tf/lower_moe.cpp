@@ -141,8 +141,10 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
     order.push_back(FunctionBuilder::nth(parts, static_cast<int>(e)));
     const Tensor mine = f.gather(rows, token_of(order.back()), 0);
     const Tensor gated = f.matmul(mine, gate[i], out_in);
+    // In this order, so that the optimiser sees no swish to fuse: oneDNN's costs more than the two ops on few
+    // rows.
     const Tensor act =
-        f.binary("Mul", f.binary("Mul", gated, f.unary("Sigmoid", gated)), f.matmul(mine, up[i], out_in));
+        f.binary("Mul", f.binary("Mul", f.matmul(mine, up[i], out_in), f.unary("Sigmoid", gated)), gated);
     products.push_back(f.matmul(act, down[i], out_in).ref);
   }
   const std::string slot = f.join(order, DType::i32);
@@ -152,12 +154,16 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
   const Tensor weight{flat(f.cast(f.use(inputs[2]), dtype)), {dtype, {Dim("slots")}}};
   const Tensor weighted =
       f.binary("Mul", outputs, f.expand_dims(f.gather(weight, {slot, {DType::i32, {Dim("slots")}}}, 0), -1));
-  const std::string tokens = f.node("Size", {flat(f.slice_last(f.use(inputs[1]), 0, 1))},
-                                    {attr("T", DType::i32), attr("out_type", DType::i32)}, "output");
-  const Tensor total{
-      f.node("UnsortedSegmentSum", {weighted.ref, token_of(slot).ref, tokens},
-             {attr("T", dtype), attr("Tindices", DType::i32), attr("Tnumsegments", DType::i32)}, "output"),
-      {dtype, {Dim("rows"), Dim(hidden)}}};
+  // ScatterNd adds rows of one token up; unlike UnsortedSegmentSum's, its gradient is one gather.
+  const std::string dims =
+      f.node("Pack",
+             {f.node("Size", {flat(f.slice_last(f.use(inputs[1]), 0, 1))},
+                     {attr("T", DType::i32), attr("out_type", DType::i32)}, "output"),
+              f.scalar(static_cast<int32_t>(hidden))},
+             {attr("T", DType::i32), attr("N", int64_t{2}), attr("axis", int64_t{0})}, "output");
+  const Tensor total{f.node("ScatterNd", {f.expand_dims(token_of(slot), -1).ref, weighted.ref, dims},
+                            {attr("T", dtype), attr("Tindices", DType::i32)}, "output"),
+                     {dtype, {Dim("rows"), Dim(hidden)}}};
   return {f.reshape(total, x.type.shape)};
 }
 
