@@ -111,19 +111,25 @@ std::vector<std::string> ConfigReader::unread(const std::set<std::string>& accep
   return names;
 }
 
-Status report(const std::vector<const ConfigReader*>& readers, const std::set<std::string>& accepted) {
+ConfigReader& ConfigReader::nested(const Json& object, std::string label) {
+  return nested_.emplace_back(object, std::move(label));
+}
+
+Status ConfigReader::finish(const std::set<std::string>& accepted) const {
   std::vector<std::string> lines;
-  bool unread = false;
-  for (const ConfigReader* reader : readers) {
-    lines.insert(lines.end(), reader->problems().begin(), reader->problems().end());
-    for (const std::string& key : reader->unread(accepted)) {
+  bool any_unread = false;
+  const auto add = [&](const ConfigReader& reader) {
+    lines.insert(lines.end(), reader.problems_.begin(), reader.problems_.end());
+    for (const std::string& key : reader.unread(accepted)) {
       lines.push_back(key + " is a key that nothing here reads");
-      unread = true;
+      any_unread = true;
     }
-  }
+  };
+  add(*this);
+  for (const ConfigReader& reader : nested_) add(reader);
   if (lines.empty()) return {};
   Error error = invalid("C1", "{}", fmt::join(lines, "; "));
-  if (unread)
+  if (any_unread)
     error.hint = "--accept-key NAME goes on without such a key, if you know that it changes nothing";
   return std::move(error).at("config.json");
 }

@@ -2,6 +2,7 @@
 // Reading config.json: every key is read by somebody or named in an error, and all problems come in one
 // report.
 
+#include <list>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +34,11 @@ class ConfigReader {
   void problem(std::string_view key, const std::string& text);
   /// Keys that are present, not read, not harmless and not accepted.
   std::vector<std::string> unread(const std::set<std::string>& accepted) const;
-  const std::vector<std::string>& problems() const { return problems_; }
+  /// A reader for an object inside this one; it lives as long as this reader, and finish() reports it too.
+  ConfigReader& nested(const Json& object, std::string label);
+  /// All problems, those of nested readers and unread keys included, as one error (kind invalid, rule C1); ok
+  /// if there are none.
+  Status finish(const std::set<std::string>& accepted) const;
 
  private:
   const Json* find(std::string_view key);
@@ -41,6 +46,7 @@ class ConfigReader {
   std::string label_;
   std::set<std::string, std::less<>> read_;
   std::vector<std::string> problems_;
+  std::list<ConfigReader> nested_;
 };
 
 /// A config key that changes nothing of what is computed, and why. The one list of them is in
@@ -50,10 +56,6 @@ struct HarmlessKey {
   std::string_view reason;
 };
 bool is_harmless(std::string_view key);
-
-/// All problems of several readers as one error (kind invalid, rule C1), unread keys included; ok if there
-/// are none.
-Status report(const std::vector<const ConfigReader*>& readers, const std::set<std::string>& accepted);
 
 /// Bounds that no published model comes near: they keep products of sizes far from overflow.
 inline constexpr uint64_t kMaxWidth = 1 << 20;  ///< of hidden sizes and ranks

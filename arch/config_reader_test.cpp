@@ -11,7 +11,7 @@ namespace {
 std::string size_problem(const Json& object) {
   ConfigReader reader(object, "");
   reader.size("hidden_size", 1, 100);
-  const Status status = report({&reader}, {});
+  const Status status = reader.finish({});
   return status.ok() ? "" : status.error().message();
 }
 
@@ -40,10 +40,9 @@ TEST(ConfigReader, C1NumbersBooleansTextsAndObjects) {
   reader.boolean_or("b", true);
   reader.text_or("c", "");
   EXPECT_EQ(reader.object_or_null("d"), nullptr);
-  EXPECT_THAT(reader.problems(), testing::ElementsAre("rope_scaling.a is \"1\", expected a finite number",
-                                                      "rope_scaling.b is 1, expected true or false",
-                                                      "rope_scaling.c is false, expected a text",
-                                                      "rope_scaling.d is 7, expected an object"));
+  EXPECT_EQ(reader.finish({}).error().text,
+            "rope_scaling.a is \"1\", expected a finite number; rope_scaling.b is 1, expected true or false; "
+            "rope_scaling.c is false, expected a text; rope_scaling.d is 7, expected an object");
 }
 
 TEST(ConfigReader, NullCountsAsAbsent) {
@@ -53,14 +52,15 @@ TEST(ConfigReader, NullCountsAsAbsent) {
   EXPECT_TRUE(reader.contains("a"));
   EXPECT_EQ(reader.size_or("a", 3, 1, 9), 3u);
   EXPECT_EQ(reader.text_or("a", "b"), "b");
-  EXPECT_TRUE(report({&reader}, {}).ok());
+  EXPECT_TRUE(reader.finish({}).ok());
 }
 
 TEST(ConfigReader, C1AKeyThatNobodyReadsIsNamedUnlessItIsAccepted) {
   const Json top{{"sliding_window", 4096}, {"initializer_range", 0.02}},
       nested{{"factor", 2}, {"initializer_range", 1}};
-  ConfigReader reader(top, ""), scaling(nested, "rope_scaling.");
-  const Status refused = report({&reader, &scaling}, {});
+  ConfigReader reader(top, "");
+  reader.nested(nested, "rope_scaling.");
+  const Status refused = reader.finish({});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message(),
             "config.json: C1: sliding_window is a key that nothing here reads; rope_scaling.factor is a key "
@@ -70,8 +70,7 @@ TEST(ConfigReader, C1AKeyThatNobodyReadsIsNamedUnlessItIsAccepted) {
             "without such a key, if you know that it changes nothing)");
   EXPECT_EQ(exit_code(refused.error().kind), 65);
   EXPECT_TRUE(
-      report({&reader, &scaling}, {"sliding_window", "rope_scaling.factor", "rope_scaling.initializer_range"})
-          .ok());
+      reader.finish({"sliding_window", "rope_scaling.factor", "rope_scaling.initializer_range"}).ok());
 }
 
 TEST(ConfigReader, KeysThatChangeTheComputationAreNotHarmless) {

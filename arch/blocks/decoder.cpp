@@ -77,7 +77,7 @@ Block layer_entry(const DecoderConfig& config, const Layout& layout, uint64_t ro
 
 }  // namespace
 
-DecoderConfig read_decoder(ConfigReader& config, std::vector<ConfigReader>& nested) {
+DecoderConfig read_decoder(ConfigReader& config) {
   DecoderConfig decoder;
   decoder.vocab_size = config.size("vocab_size", 1, kMaxVocab);
   decoder.hidden_size = config.size("hidden_size", 1, kMaxWidth);
@@ -91,7 +91,7 @@ DecoderConfig read_decoder(ConfigReader& config, std::vector<ConfigReader>& nest
   const std::string activation = config.text_or("hidden_act", "silu");
   if (activation != "silu")
     config.problem("hidden_act", fmt::format("is \"{}\", expected \"silu\"", activation));
-  decoder.rotary = read_rotary(config, nested, decoder.max_position_embeddings);
+  decoder.rotary = read_rotary(config, decoder.max_position_embeddings);
   return decoder;
 }
 

@@ -18,7 +18,7 @@ struct DecoderConfig {
   bool tie_word_embeddings = false;  ///< lm_head is embed_tokens
   RotaryConfig rotary;
 };
-DecoderConfig read_decoder(ConfigReader& config, std::vector<ConfigReader>& nested);
+DecoderConfig read_decoder(ConfigReader& config);
 /// Sets the fields of Model that a DecoderConfig and the common keys (torch_dtype or dtype, eos_token_id)
 /// decide.
 void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model);

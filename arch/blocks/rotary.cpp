@@ -75,8 +75,7 @@ void read_scaling(ConfigReader& config, ConfigReader& scaling, RotaryConfig& rot
 
 }  // namespace
 
-RotaryConfig read_rotary(ConfigReader& config, std::vector<ConfigReader>& nested,
-                         uint64_t max_position_embeddings) {
+RotaryConfig read_rotary(ConfigReader& config, uint64_t max_position_embeddings) {
   RotaryConfig rotary;
   rotary.attributes["theta"] =
       config.number_or("rope_theta", 10000.0);  // the family's own default where no key gives it
@@ -85,9 +84,9 @@ RotaryConfig read_rotary(ConfigReader& config, std::vector<ConfigReader>& nested
   if (parameters && scaling && *parameters != *scaling)
     config.problem("rope_scaling", "and rope_parameters are both there and differ");
   if (parameters || scaling) {
-    nested.emplace_back(parameters ? *parameters : *scaling,
-                        parameters ? "rope_parameters." : "rope_scaling.");
-    read_scaling(config, nested.back(), rotary, max_position_embeddings);
+    ConfigReader& reader =
+        config.nested(parameters ? *parameters : *scaling, parameters ? "rope_parameters." : "rope_scaling.");
+    read_scaling(config, reader, rotary, max_position_embeddings);
   }
   rotary.attributes["type"] = rotary.type;
   const double theta = std::get<double>(rotary.attributes["theta"]);

@@ -17,9 +17,7 @@ struct RotaryConfig {
       1;  ///< m(factor, mscale_all_dim)^2: multi-head latent attention's scores are scaled by it
 };
 
-/// Reads every rotary key of a config. The reader of the nested object is appended to `nested`, so that its
-/// unread keys are reported too.
-RotaryConfig read_rotary(ConfigReader& config, std::vector<ConfigReader>& nested,
-                         uint64_t max_position_embeddings);
+/// Reads every rotary key of a config; problems are noted in the reader.
+RotaryConfig read_rotary(ConfigReader& config, uint64_t max_position_embeddings);
 
 }  // namespace tandem

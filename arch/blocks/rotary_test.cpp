@@ -17,12 +17,8 @@ struct Read {
 
 Read read(const Json& json) {
   ConfigReader config(json, "");
-  std::vector<ConfigReader> nested;
-  nested.reserve(1);
-  Read result{read_rotary(config, nested, 4096), {}};
-  std::vector<const ConfigReader*> readers{&config};
-  for (const ConfigReader& reader : nested) readers.push_back(&reader);
-  if (const Status status = report(readers, {}); !status.ok()) result.problems = status.error().text;
+  Read result{read_rotary(config, 4096), {}};
+  if (const Status status = config.finish({}); !status.ok()) result.problems = status.error().text;
   return result;
 }
 

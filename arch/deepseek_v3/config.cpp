@@ -68,11 +68,10 @@ void read_experts(ConfigReader& config, Config& c) {
                                c.num_experts_per_tok, choice));
 }
 
-void read_quantization(ConfigReader& config, std::vector<ConfigReader>& nested, Config& c) {
+void read_quantization(ConfigReader& config, Config& c) {
   const Json* object = config.object_or_null("quantization_config");
   if (!object) return;
-  nested.emplace_back(*object, "quantization_config.");
-  ConfigReader& quantization = nested.back();
+  ConfigReader& quantization = config.nested(*object, "quantization_config.");
   expect_text(quantization, "quant_method", "fp8");
   expect_text(quantization, "fmt", "e4m3");
   quantization.mark_read(
@@ -95,12 +94,12 @@ void read_quantization(ConfigReader& config, std::vector<ConfigReader>& nested, 
 
 }  // namespace
 
-Config read(ConfigReader& config, std::vector<ConfigReader>& nested) {
+Config read(ConfigReader& config) {
   Config c;
-  c.decoder = read_decoder(config, nested);
+  c.decoder = read_decoder(config);
   read_attention(config, c);
   read_experts(config, c);
-  read_quantization(config, nested, c);
+  read_quantization(config, c);
   c.num_nextn_predict_layers = config.size_or(
       "num_nextn_predict_layers", config.size_or("num_mtp_layers", 0, 0, kMaxLayers), 0, kMaxLayers);
   return c;

@@ -39,8 +39,8 @@ struct Config {
   }
 };
 
-/// Problems are noted in the readers.
-Config read(ConfigReader& config, std::vector<ConfigReader>& nested);
+/// Problems are noted in the reader.
+Config read(ConfigReader& config);
 
 /// Rows of every tensor, multi-token-prediction layers included.
 RuleTable rules(const Config& config);

@@ -25,15 +25,11 @@ Result<Contract> contract(const deepseek_v3::Config& c, const RuleTable& table, 
 
 Result<Model> make_deepseek_v3(const Json& json, const ArchOptions& options) {
   ConfigReader config(json, "");
-  std::vector<ConfigReader> nested;
-  nested.reserve(4);
-  const deepseek_v3::Config c = deepseek_v3::read(config, nested);
+  const deepseek_v3::Config c = deepseek_v3::read(config);
   Model model;
   model.architecture = "deepseek_v3";
   fill_model(config, c.decoder, model);
-  std::vector<const ConfigReader*> readers{&config};
-  for (const ConfigReader& reader : nested) readers.push_back(&reader);
-  TANDEM_CHECK(report(readers, options.accepted_keys));
+  TANDEM_CHECK(config.finish(options.accepted_keys));
   model.moe_layers = c.moe_layers();
   model.num_experts_per_tok = c.num_experts_per_tok;
   model.rules = deepseek_v3::rules(c);

@@ -20,9 +20,9 @@ struct LlamaConfig {
   bool mlp_bias = false;        ///< biases on gate_proj, up_proj and down_proj
 };
 
-LlamaConfig read(ConfigReader& config, std::vector<ConfigReader>& nested) {
+LlamaConfig read(ConfigReader& config) {
   LlamaConfig c;
-  c.decoder = read_decoder(config, nested);
+  c.decoder = read_decoder(config);
   c.intermediate_size = config.size("intermediate_size", 1, kMaxWidth);
   c.num_attention_heads = config.size("num_attention_heads", 1, kMaxHeads);
   c.num_key_value_heads = config.size_or("num_key_value_heads", c.num_attention_heads, 1, kMaxHeads);
@@ -151,15 +151,11 @@ Result<Contract> contract(const LlamaConfig& c, const RuleTable& table, DType co
 
 Result<Model> make_llama(const Json& json, const ArchOptions& options) {
   ConfigReader config(json, "");
-  std::vector<ConfigReader> nested;
-  nested.reserve(2);
-  const LlamaConfig c = read(config, nested);
+  const LlamaConfig c = read(config);
   Model model;
   model.architecture = "llama";
   fill_model(config, c.decoder, model);
-  std::vector<const ConfigReader*> readers{&config};
-  for (const ConfigReader& reader : nested) readers.push_back(&reader);
-  TANDEM_CHECK(report(readers, options.accepted_keys));
+  TANDEM_CHECK(config.finish(options.accepted_keys));
   model.rules = rules(c);
   TANDEM_CHECK(count_parameters(model));
   model.contract = [c](const RuleTable& table, DType compute,

@@ -88,7 +88,8 @@ tensorflow::FunctionDef loop_body(const std::string& name, const std::vector<Ten
   const Tensor queries = f.gather(in[3], in[0], 0);  // [batch, kv_heads, group, chunk, key_size]
   const std::string size = f.axis(chunk);
   const std::string begin = one_axis(f, "Mul", "counter", size);
-  const std::string index = one_axis(f, "AddV2", f.range(f.scalar(0), size), begin);  // XLA wants a range it can see
+  const std::string index =
+      one_axis(f, "AddV2", f.range(f.scalar(0), size), begin);  // XLA wants a range it can see
   const Tensor mixed = attend(f, queries, in[4], in[5], allowed_keys(f, in[6], index, s.keys), s, chunk);
   const std::string outputs = f.node("TensorListSetItem", {"outputs", "counter", mixed.ref},
                                      {attr("element_dtype", mixed.type.dtype)}, "output_handle");
