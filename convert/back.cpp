@@ -58,6 +58,32 @@ void take_folder(const HfFolder& folder, Origin& origin) {
   }
 }
 
+std::set<std::string> names_and_shapes(const RuleTable& rules) {
+  std::set<std::string> lines;
+  for (const TensorPlan& plan : expand(rules))
+    for (const std::string& name : plan.hf) lines.insert(name + " " + to_string(plan.hf_shape));
+  return lines;
+}
+
+/// A map may give other TensorFlow names and layouts; what it makes on the Hugging Face side follows from the
+/// config alone. A config that is not understood here cannot be asked.
+Status record_fits_config(const OpenedModel& source, const ConvertOptions& options) {
+  if (!source.record || source.config.is_null()) return {};
+  const auto model = model_of(source, {options.accepted_keys});
+  if (!model.ok()) return {};
+  const std::set<std::string> recorded = names_and_shapes(source.record->rules);
+  const std::set<std::string> expected = names_and_shapes(model.value().rules);
+  std::vector<std::string> lines;
+  for (const std::string& line : expected)
+    if (!recorded.contains(line)) lines.push_back("missing: " + line);
+  for (const std::string& line : recorded)
+    if (!expected.contains(line)) lines.push_back("unexpected: " + line);
+  if (lines.empty()) return {};
+  return all_problems("convert_c1", fmt::format("{} does not fit config.json", kRecordFile), lines)
+      .at(source.path)
+      .because("was one of them edited?");
+}
+
 /// Rules are the source's own where it has them: its map may have been edited.
 Result<RuleTable> rules_of(const OpenedModel& source, const Plan& plan, const ConvertOptions& options) {
   if (source.record) return source.record->rules;
@@ -71,6 +97,7 @@ Status find_origin(const OpenedModel& source, const ConvertOptions& options, Pla
     return missing("convert_c4", "the model does not say where it comes from: it has no {}", kRecordFile)
         .at(source.path)
         .because("--like ORIGINAL names the Hugging Face folder, or a SavedModel that tandem made");
+  TANDEM_CHECK(record_fits_config(source, options));
   const OpenedModel& known = plan.like ? *plan.like : source;
   TANDEM_TRY(plan.origin.rules, rules_of(source, plan, options));
   if (known.folder)

@@ -284,6 +284,29 @@ TEST_F(Convert, ForceTakesNoInputAndNothingThatIsNoModel) {
   EXPECT_TRUE(convert(at("parent/hf"), at("parent/hf/tf"), force).ok());
 }
 
+TEST_F(Convert, ARecordAndAConfigThatWereEditedApartAreRefused) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  const auto edited = [&](const std::string& file, const std::string& from, const std::string& to) {
+    ConvertOptions again;
+    again.force = true;
+    EXPECT_TRUE(convert(at("hf"), at("sm"), again).ok());
+    const std::string path = at("sm/assets/" + file);
+    std::string text = read_text(real_files(), path).value();
+    for (size_t found = text.find(from); found != text.npos; found = text.find(from, found + to.size()))
+      text.replace(found, from.size(), to);
+    EXPECT_TRUE(write_text(real_files(), path, text).ok());
+    return convert(at("sm"), at("back"));
+  };
+  const auto renamed = edited("tandem_rules.json", "self_attn.o_proj.weight", "self_attn.zz_proj.weight");
+  ASSERT_FALSE(renamed.ok());
+  EXPECT_EQ(renamed.error().rule, "convert_c1");
+  EXPECT_THAT(renamed.error().text, HasSubstr("unexpected: model.layers.0.self_attn.zz_proj.weight"));
+  const auto deeper = edited("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+  ASSERT_FALSE(deeper.ok());
+  EXPECT_THAT(deeper.error().text, HasSubstr("missing: model.layers.2."));
+  EXPECT_TRUE(edited("config.json", "no such text", "").ok());
+}
+
 TEST_F(Convert, OptionsThatDoNotFitTheDirectionAreUsageErrors) {
   write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
   ConvertOptions options;
