@@ -18,7 +18,7 @@ StructureMap map_of(const std::string& path) {
   return structure_map(open_model(real_files(), path).value(), {}).value();
 }
 
-const MappedTensor& tensor(const StructureMap& map, const std::string& tf) {
+MappedTensor tensor(const StructureMap& map, const std::string& tf) {
   const auto found = std::find_if(map.tensors.begin(), map.tensors.end(),
                                   [&](const MappedTensor& each) { return each.tf == tf; });
   EXPECT_NE(found, map.tensors.end()) << tf;
@@ -27,7 +27,7 @@ const MappedTensor& tensor(const StructureMap& map, const std::string& tf) {
 
 TEST(StructureMap, SaysTheStepsInWords) {
   const StructureMap map = map_of(kFp8Example);
-  const MappedTensor& experts = tensor(map, "model/layers/2/mlp/experts/up_proj/kernel");
+  const MappedTensor experts = tensor(map, "model/layers/2/mlp/experts/up_proj/kernel");
   EXPECT_EQ(experts.hf.size(), 24u);
   EXPECT_THAT(experts.steps,
               ElementsAre("dequantised where fp8, in blocks of 128 x 128", "transposed", "stacked 24"));
@@ -38,7 +38,7 @@ TEST(StructureMap, SaysTheStepsInWords) {
 }
 
 TEST(StructureMap, D08TheRouterBiasStaysFloat32) {
-  const MappedTensor& bias = tensor(map_of(kExample), "model/layers/2/mlp/gate/e_score_correction_bias");
+  const MappedTensor bias = tensor(map_of(kExample), "model/layers/2/mlp/gate/e_score_correction_bias");
   EXPECT_EQ(bias.tf_dtype, DType::f32);
   EXPECT_FALSE(bias.trainable);
 }
