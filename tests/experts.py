@@ -10,13 +10,13 @@ from tensorflow.python.framework import function_def_to_graph
 
 import make_fixtures
 
-TOKENS, HIDDEN, WIDTH, CHOSEN = 512, 512, 256, 6
+TOKENS, CHOSEN = 512, 6
 
 
-def config(experts):
+def config(experts, hidden, width):
     base = make_fixtures.make_config("deepseek_v3", 0, 1)
     return base | {
-        "hidden_size": HIDDEN, "moe_intermediate_size": WIDTH, "n_routed_experts": experts, "num_experts_per_tok": CHOSEN,
+        "hidden_size": hidden, "moe_intermediate_size": width, "n_routed_experts": experts, "num_experts_per_tok": CHOSEN,
         "n_group": 1, "topk_group": 1, "num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0,
         "torch_dtype": "float32",
     }  # fmt: skip
@@ -25,7 +25,7 @@ def config(experts):
 class Block:
     """The mixture of one decoder layer, lifted out of a converted model into a graph where any tensor can be fed."""
 
-    def __init__(self, model):
+    def __init__(self, model, hidden, width):
         saved = saved_model_pb2.SavedModel.FromString((model / "saved_model.pb").read_bytes())
         functions = saved.meta_graphs[0].graph_def.library.function
         # The form whose attention is in one piece has no loop body to bring along.
@@ -46,7 +46,7 @@ class Block:
                 handles[arg.name] = variable.handle
                 self.variables.append(variable)
             tf.import_graph_def(body, name="", input_map={f"{name}:0": handle for name, handle in handles.items()})
-            dense_shapes = ((HIDDEN, WIDTH * CHOSEN), (HIDDEN, WIDTH * CHOSEN), (WIDTH * CHOSEN, HIDDEN))
+            dense_shapes = ((hidden, width * CHOSEN), (hidden, width * CHOSEN), (width * CHOSEN, hidden))
             self.dense_weights = [
                 tf.compat.v1.get_variable(f"dense_{i}", initializer=(rng.standard_normal(s, np.float32) / np.sqrt(s[0])).astype(np.float32), use_resource=True)
                 for i, s in enumerate(dense_shapes)
@@ -58,16 +58,16 @@ class Block:
             self.x = self.graph.get_tensor_by_name("post_attention_layernorm/Mul_1:0")
             experts = [v for v in self.variables if "experts" in v.name and "shared" not in v.name]
             self.gradients = tf.gradients(tf.reduce_sum(self.mixture**2), [self.x, *experts])
-            self.dense_x = tf.compat.v1.placeholder(tf.float32, [TOKENS, HIDDEN])
+            self.dense_x = tf.compat.v1.placeholder(tf.float32, [TOKENS, hidden])
             gate = self.dense_x @ self.dense_weights[0]
             self.dense = (gate * tf.sigmoid(gate) * (self.dense_x @ self.dense_weights[1])) @ self.dense_weights[2]
             self.dense_gradients = tf.gradients(tf.reduce_sum(self.dense**2), [self.dense_x, *self.dense_weights])
             settings = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=2, inter_op_parallelism_threads=2)
             self.session = tf.compat.v1.Session(config=settings)
             self.session.run(tf.compat.v1.global_variables_initializer())
-            hidden = rng.standard_normal((1, TOKENS, HIDDEN)).astype(np.float32)
+            states = rng.standard_normal((1, TOKENS, hidden)).astype(np.float32)
             forced = np.full((1, TOKENS, CHOSEN), -1, np.int32)
-            self.feed = {self.x: hidden, "forced_experts:0": forced, "hidden_states:0": hidden, self.dense_x: hidden[0]}
+            self.feed = {self.x: states, "forced_experts:0": forced, "hidden_states:0": states, self.dense_x: states[0]}
 
     def run(self, fetches):
         return self.session.run(fetches, self.feed)
@@ -80,8 +80,9 @@ class Block:
         return 1000 * (time.perf_counter() - start)
 
 
-def block(scratch, experts):
+def block(scratch, experts, hidden=512, width=256):
     """The mixture of a random model with so many experts, by way of a conversion."""
-    source = make_fixtures.make_fixture(config(experts), scratch / f"experts_{experts}")
-    tandem("convert", source, scratch / f"experts_{experts}.tf")
-    return Block(scratch / f"experts_{experts}.tf")
+    name = f"experts_{experts}_{hidden}"
+    source = make_fixtures.make_fixture(config(experts, hidden, width), scratch / name)
+    tandem("convert", source, scratch / f"{name}.tf")
+    return Block(scratch / f"{name}.tf", hidden, width)
