@@ -17,7 +17,7 @@ demo: build
 	.venv/bin/python tools/demo.py
 
 test: build sanitize
-	ctest --test-dir build --output-on-failure --label-exclude nightly
+	ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude nightly
 
 test-nightly: build
 	ctest --test-dir build --output-on-failure --label-regex nightly

@@ -38,6 +38,7 @@ class Matcher {
       else if (makes_tensor(row))
         for (const TensorPlan& plan : expand(row)) sources(plan);
     }
+    if (carried_) match_.missing.insert(match_.missing.end(), left_out_.begin(), left_out_.end());
     for (const TensorInfo& tensor : checkpoint_.tensors())
       if (!used_.contains(tensor.name)) match_.unexpected.push_back(tensor.name);
     return std::move(match_);
@@ -68,7 +69,12 @@ class Matcher {
       if (tensor && twin) twins(*tensor, *twin);
       if (!tensor && !twin) absent.push_back(name);
     }
-    if (plan.row->optional && absent.size() == plan.hf.size()) return;
+    const bool carried = plan.row->optional && !plan.row->in_graph;
+    if (plan.row->optional && absent.size() == plan.hf.size()) {
+      if (carried) left_out_.insert(left_out_.end(), absent.begin(), absent.end());
+      return;
+    }
+    carried_ |= carried;
     for (std::string& name : absent) match_.missing.push_back(std::move(name));
   }
 
@@ -117,6 +123,8 @@ class Matcher {
   const std::map<std::string, const RuleRow*> ties_;
   std::unordered_map<std::string_view, const TensorInfo*> there_;
   std::unordered_set<std::string_view> used_;
+  bool carried_ = false;               ///< some tensor that is carried without a variable is there
+  std::vector<std::string> left_out_;  ///< those of the carried ones that are not
   Match match_;
 };
 

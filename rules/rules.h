@@ -69,7 +69,8 @@ struct RuleRow {
   bool in_graph = true;  ///< false: carried in the bundle without a variable (MTP)
   std::string
       tied_to;  ///< hf name of the row whose tensor this one shares; such a row makes no TensorFlow tensor
-  bool optional = false;  ///< may be absent from the checkpoint (a derived buffer, a tied copy)
+  bool optional = false;  ///< may be absent from the checkpoint (a derived buffer, a tied copy). Optional
+                          ///< rows that are not in the graph (MTP) are there all or none
   std::string ignore;     ///< not empty: the tensor is read by nobody, and this is why ("derived buffer")
   bool operator==(const RuleRow&) const = default;
 };

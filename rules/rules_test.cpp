@@ -284,5 +284,19 @@ TEST(Match, AnOptionalRowIsAbsentWhole) {
               ElementsAre("layers.2.experts.0.up.weight", "layers.2.experts.2.up.weight"));
 }
 
+TEST(Match, CarriedRowsAreThereAllOrNone) {
+  RuleRow up = experts(3, 3), table = embedding();
+  for (RuleRow* row : {&up, &table}) {
+    row->optional = true;
+    row->in_graph = false;
+  }
+  MemorySource source;
+  EXPECT_THAT(match(RuleTable{"x", {up, table}}, source).missing, IsEmpty());
+  add(source, "embed.weight", DType::bf16, {7, 3});
+  EXPECT_THAT(match(RuleTable{"x", {up, table}}, source).missing,
+              ElementsAre("layers.2.experts.0.up.weight", "layers.2.experts.1.up.weight",
+                          "layers.2.experts.2.up.weight"));
+}
+
 }  // namespace
 }  // namespace tandem
