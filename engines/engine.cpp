@@ -105,6 +105,24 @@ class WorkerEngine : public Engine {
         return corrupt("engine_c4", "the worker's answer lacks '{}', which was asked for", output);
     return std::move(reply.tensors);
   }
+  Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
+                             const std::vector<std::string>& outputs) override {
+    TANDEM_TRY(Message reply, process_->call({{{"op", "values"},
+                                               {"entry", entry},
+                                               {"scope", scope == Scope::block ? "block" : "entry"},
+                                               {"outputs", join_names(outputs)}},
+                                              given},
+                                             timeout_s_));
+    for (const std::string& output : outputs)
+      if (!reply.tensors.contains(output))
+        return corrupt("engine_c4", "the worker's answer lacks '{}', which was asked for", output);
+    return std::move(reply.tensors);
+  }
+  Status edit(const std::string& contract, const HostTensors& weights) override {
+    TANDEM_TRY(const Message reply,
+               process_->call({{{"op", "edit"}, {"contract", contract}}, weights}, timeout_s_));
+    return {};
+  }
 
  private:
   std::unique_ptr<WorkerProcess> process_;
@@ -113,6 +131,15 @@ class WorkerEngine : public Engine {
 };
 
 }  // namespace
+
+Result<HostTensors> Engine::values(const std::string& entry, Scope, const HostTensors&,
+                                   const std::vector<std::string>&) {
+  return unsupported("engine_c9", "this engine cannot look inside '{}'", entry);
+}
+
+Status Engine::edit(const std::string&, const HostTensors&) {
+  return unsupported("engine_c9", "this engine cannot run an edited contract");
+}
 
 Result<EngineKind> engine_named(std::string_view wanted) {
   std::vector<std::string_view> names;

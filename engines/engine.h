@@ -8,6 +8,8 @@
 //   -> op=load path=... [threads=N]                 <- ok=1 engine=tensorflow version=2.21.0 ...
 //   -> op=run entry=... outputs=a,b  (tensors: the inputs)   <- ok=1 (tensors: the outputs asked for; all
 //   when outputs is empty)
+//   -> op=values entry=... scope=entry|block outputs=a,b (tensors: what is given)   <- ok=1 (tensors)
+//   -> op=edit contract=TEXT (tensors: weights by contract name)   <- ok=1
 //   -> op=quit
 //   <- ok=0 kind=unavailable text=...               any failure
 
@@ -44,6 +46,9 @@ struct EngineOptions {
   std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 
+/// Whose value names a call means: the entry's own, or those of the one block that a "layer_N" entry calls.
+enum class Scope { entry, block };
+
 /// What a side says of itself, for reports: engine, framework version, path.
 using EngineInfo = std::map<std::string, std::string>;
 
@@ -64,6 +69,17 @@ class Engine {
   /// that choose).
   virtual Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                                   const std::vector<std::string>& outputs = {}) = 0;
+  /// Values inside an entry, by the names that they have in the contract. `given` holds the entry's inputs,
+  /// as far as they are needed, and values of the scope that stand in place of what would be computed: with
+  /// all operands of one node given, that node alone is run. The tf engine answers for the SavedModels that
+  /// `convert` wrote (tf_c10 otherwise), the torch engine for any contract. Errors: unsupported for other
+  /// engines.
+  virtual Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
+                                     const std::vector<std::string>& outputs);
+  /// Runs another contract from now on, in its text form, over the same weights, with those in `weights` (by
+  /// contract name, as the TensorFlow side keeps them) in place of the model's. An empty text brings the
+  /// model's own back. Errors: unsupported for all engines but torch.
+  virtual Status edit(const std::string& contract, const HostTensors& weights);
 };
 
 }  // namespace tandem

@@ -17,10 +17,17 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
     reply.words.emplace("ok", "1");
     return reply;
   }
-  if (op != "run") return usage("protocol_c6", "unknown op '{}'", op);
-  if (!model) return usage("protocol_c6", "op=run before op=load");
-  TANDEM_TRY(HostTensors results, model->run(word(request.words, "entry"), request.tensors,
-                                             split_names(word(request.words, "outputs"))));
+  if (op != "run" && op != "values" && op != "edit") return usage("protocol_c6", "unknown op '{}'", op);
+  if (!model) return usage("protocol_c6", "op={} before op=load", op);
+  if (op == "edit") {
+    TANDEM_CHECK(model->edit(word(request.words, "contract"), request.tensors));
+    return Message{{{"ok", "1"}}, {}};
+  }
+  const std::string entry = word(request.words, "entry");
+  const std::vector<std::string> outputs = split_names(word(request.words, "outputs"));
+  const Scope scope = word(request.words, "scope") == "block" ? Scope::block : Scope::entry;
+  TANDEM_TRY(HostTensors results, op == "run" ? model->run(entry, request.tensors, outputs)
+                                              : model->values(entry, scope, request.tensors, outputs));
   return Message{{{"ok", "1"}}, std::move(results)};
 }
 
@@ -38,6 +45,15 @@ Result<Message> guarded_answer(const Message& request, const ModelLoader& load,
 }
 
 }  // namespace
+
+Result<HostTensors> ServedModel::values(const std::string& entry, Scope, const HostTensors&,
+                                        const std::vector<std::string>&) {
+  return unsupported("engine_c9", "this engine cannot look inside '{}'", entry);
+}
+
+Status ServedModel::edit(const std::string&, const HostTensors&) {
+  return unsupported("engine_c9", "this engine cannot run an edited contract");
+}
 
 Status serve(int socket, const ModelLoader& load) {
   std::unique_ptr<ServedModel> model;

@@ -14,6 +14,10 @@ class ServedModel {
   virtual EngineInfo info() const = 0;  ///< engine, version, ...: part of the reply to op=load
   virtual Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                                   const std::vector<std::string>& outputs) = 0;
+  // See Engine. Unsupported unless a model knows better.
+  virtual Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
+                                     const std::vector<std::string>& outputs);
+  virtual Status edit(const std::string& contract, const HostTensors& weights);
 };
 /// Loads the model that the words of op=load describe (path, threads, dtype).
 using ModelLoader = std::function<Result<std::unique_ptr<ServedModel>>(const Words& words)>;

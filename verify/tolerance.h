@@ -46,6 +46,10 @@ inline constexpr double kExactFloor = 0x1p-22;
 /// The reference must itself lie this close to float64, as a share of the logits' rms; else contract and
 /// reference disagree.
 inline constexpr double kReferenceShare = 1e-3;
+/// The same inside one layer, whose input is given: float32 with sums of a few thousand terms.
+inline constexpr double kReferenceShareOfLayer = 1e-4;
+/// The fixed bar of a tap holds as it stands where the values stay below this.
+inline constexpr double kFixedBarRange = 8;
 /// What did not hold, a line each; empty means that the other side is as exact as the reference.
 std::vector<std::string> failures(const FromExact& distance);
 

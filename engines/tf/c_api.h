@@ -15,6 +15,7 @@ struct TF_Session;
 struct TF_SessionOptions;
 struct TF_Tensor;
 struct TF_Operation;
+struct TF_ImportGraphDefOptions;
 struct TF_Buffer {
   const void* data;
   size_t length;
@@ -47,6 +48,14 @@ namespace tandem {
   F(void, TF_DeleteGraph, (TF_Graph*))                                                                    \
   F(TF_Operation*, TF_GraphOperationByName, (TF_Graph*, const char* name))                                \
   F(int, TF_OperationNumOutputs, (TF_Operation*))                                                         \
+  F(TF_Buffer*, TF_NewBufferFromString, (const void* bytes, size_t length))                               \
+  F(TF_ImportGraphDefOptions*, TF_NewImportGraphDefOptions, ())                                           \
+  F(void, TF_DeleteImportGraphDefOptions, (TF_ImportGraphDefOptions*))                                    \
+  F(void, TF_ImportGraphDefOptionsSetPrefix, (TF_ImportGraphDefOptions*, const char* prefix))             \
+  F(void, TF_ImportGraphDefOptionsAddInputMapping,                                                        \
+    (TF_ImportGraphDefOptions*, const char* source, int index, TF_Output target))                         \
+  F(void, TF_GraphImportGraphDef,                                                                         \
+    (TF_Graph*, const TF_Buffer* graph_def, const TF_ImportGraphDefOptions*, TF_Status*))                 \
   F(TF_SessionOptions*, TF_NewSessionOptions, ())                                                         \
   F(void, TF_DeleteSessionOptions, (TF_SessionOptions*))                                                  \
   F(void, TF_SetConfig, (TF_SessionOptions*, const void* config_proto, size_t bytes, TF_Status*))         \

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "engines/tf/part_graph.h"
 #include "engines/tf/signature.h"
 
 namespace tandem {
@@ -71,6 +72,7 @@ class TfModel : public ServedModel {
     TANDEM_CHECK(status.taken());
     TANDEM_TRY(signatures_,
                signatures_of({static_cast<const std::byte*>(meta_graph->data), meta_graph->length}));
+    definition_.assign(static_cast<const char*>(meta_graph->data), meta_graph->length);
     return {};
   }
 
@@ -100,6 +102,88 @@ class TfModel : public ServedModel {
       names.push_back(name);
     }
 
+    return run_session(sources, values, targets, names);
+  }
+
+  Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
+                             const std::vector<std::string>& outputs) override {
+    PartRequest request{entry == "logits" ? "with_positions" : entry, scope, {}, outputs};
+    for (const auto& [name, tensor] : given) request.given[name] = row(tensor.dtype).tensorflow;
+    TANDEM_TRY(const Imported* imported, part(request));
+    std::vector<TF_Output> sources, targets;
+    std::vector<Owned<TF_Tensor>> feeds;
+    std::vector<TF_Tensor*> tensors;
+    for (const std::string& name : imported->feeds) {
+      TANDEM_TRY(sources.emplace_back(), place(imported->prefix + "/given/" + name + ":0"));
+      TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(given.at(name)));
+      tensors.push_back(feed.get());
+      feeds.push_back(std::move(feed));
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      TANDEM_TRY(targets.emplace_back(), place(fmt::format("{}/part:{}", imported->prefix, i)));
+    }
+    return run_session(sources, tensors, targets, outputs);
+  }
+
+ private:
+  /// A part of the functions that has become a part of the graph.
+  struct Imported {
+    std::string prefix;
+    std::vector<std::string> feeds;
+  };
+
+  /// The part for a request; made once.
+  Result<const Imported*> part(const PartRequest& request) {
+    std::string key = fmt::format("{}/{}/{}", request.signature, static_cast<int>(request.scope),
+                                  fmt::join(request.outputs, ","));
+    for (const auto& [name, dtype] : request.given) key += fmt::format("/{}:{}", name, dtype);
+    if (const auto found = parts_.find(key); found != parts_.end()) return &found->second;
+    if (!model_) {
+      model_.emplace();
+      if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
+    }
+    TANDEM_TRY(PartGraph made, make_part_graph(*model_, request));
+    Imported imported{fmt::format("part_{}", parts_.size()), std::move(made.feeds)};
+    TANDEM_CHECK(import(make_unique_names(std::move(made), imported.prefix), imported.prefix));
+    return &parts_.emplace(std::move(key), std::move(imported)).first->second;
+  }
+
+  /// Functions of one graph have names of their own.
+  static PartGraph make_unique_names(PartGraph part, const std::string& prefix) {
+    const auto rename = [&](tensorflow::NodeDef& node) {
+      const auto function = node.mutable_attr()->find("f");
+      if (function == node.mutable_attr()->end()) return;
+      std::string& name = *function->second.mutable_func()->mutable_name();
+      if (name.starts_with("tandem_part_")) name += "_" + prefix;
+    };
+    for (tensorflow::NodeDef& node : *part.graph.mutable_node()) rename(node);
+    for (tensorflow::FunctionDef& function : *part.graph.mutable_library()->mutable_function()) {
+      function.mutable_signature()->set_name(function.signature().name() + "_" + prefix);
+      for (tensorflow::NodeDef& node : *function.mutable_node_def()) rename(node);
+    }
+    return part;
+  }
+
+  Status import(const PartGraph& part, const std::string& prefix) {
+    const Owned<TF_ImportGraphDefOptions> options(api_.TF_NewImportGraphDefOptions(),
+                                                  api_.TF_DeleteImportGraphDefOptions);
+    api_.TF_ImportGraphDefOptionsSetPrefix(options.get(), prefix.c_str());
+    for (const auto& [node, variable] : part.handles) {
+      TANDEM_TRY(const TF_Output handle, place(variable + ":0"));
+      api_.TF_ImportGraphDefOptionsAddInputMapping(options.get(), node.c_str(), 0, handle);
+    }
+    const std::string bytes = part.graph.SerializeAsString();
+    const Owned<TF_Buffer> buffer(api_.TF_NewBufferFromString(bytes.data(), bytes.size()),
+                                  api_.TF_DeleteBuffer);
+    StatusBox status(api_);
+    api_.TF_GraphImportGraphDef(graph_.get(), buffer.get(), options.get(), status.get());
+    return status.taken();
+  }
+
+  Result<HostTensors> run_session(const std::vector<TF_Output>& sources,
+                                  const std::vector<TF_Tensor*>& values,
+                                  const std::vector<TF_Output>& targets,
+                                  const std::vector<std::string>& names) {
     StatusBox status(api_);
     std::vector<TF_Tensor*> results(targets.size(), nullptr);
     api_.TF_SessionRun(session_, nullptr, sources.data(), values.data(), static_cast<int>(values.size()),
@@ -108,7 +192,6 @@ class TfModel : public ServedModel {
     std::vector<Owned<TF_Tensor>> owned;
     for (TF_Tensor* result : results) owned.emplace_back(result, api_.TF_DeleteTensor);
     TANDEM_CHECK(status.taken());
-
     HostTensors tensors;
     for (size_t i = 0; i < names.size(); ++i) {
       TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], names[i]));
@@ -117,7 +200,6 @@ class TfModel : public ServedModel {
     return tensors;
   }
 
- private:
   /// "name:1" as an operation and its output.
   Result<TF_Output> place(const std::string& tensor) const {
     const size_t colon = tensor.rfind(':');
@@ -159,6 +241,9 @@ class TfModel : public ServedModel {
   Owned<TF_Graph> graph_;
   TF_Session* session_ = nullptr;
   Signatures signatures_;
+  std::string definition_;  ///< the MetaGraphDef, serialised
+  std::optional<tensorflow::MetaGraphDef> model_;
+  std::map<std::string, Imported> parts_;
 };
 
 }  // namespace

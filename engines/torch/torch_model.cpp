@@ -98,9 +98,10 @@ class TorchModel : public ServedModel {
   }
 
   /// Every weight of the contract has its tensor, of the right shape. All problems in one error.
-  Status check_weights() const {
+  Status check_weights() const { return check_weights(checkpoint_->contract); }
+  Status check_weights(const Contract& contract) const {
     std::vector<std::string> problems;
-    for (const WeightEntry& weight : checkpoint_->contract.weights) {
+    for (const WeightEntry& weight : contract.weights) {
       const auto name = tensor_names_.find(weight.name);
       const TensorInfo* info =
           name == tensor_names_.end() ? nullptr : checkpoint_->tensors().find(name->second);
@@ -120,17 +121,9 @@ class TorchModel : public ServedModel {
 
   Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                           const std::vector<std::string>& outputs) override {
-    const Block* block = find_entry(checkpoint_->contract, entry == "taps" ? "logits" : entry);
-    if (block == nullptr) return invalid("torch_c4", "the contract has no entry '{}'", entry);
-    TorchTensors values;
-    for (const auto& [name, tensor] : inputs) {
-      TANDEM_TRY(at::Tensor value, to_torch(tensor));
-      values.emplace(name, std::move(value));
-    }
-    const TorchWeights lookup = [&](const std::string& name, at::ScalarType type) {
-      return weight(name, type);
-    };
-    TANDEM_TRY(const TorchTensors results, run_torch(checkpoint_->contract, *block, values, lookup,
+    TANDEM_TRY(const Block* block, entry_named(entry == "taps" ? "logits" : entry));
+    TANDEM_TRY(const TorchTensors values, all_to_torch(inputs));
+    TANDEM_TRY(const TorchTensors results, run_torch(contract(), *block, values, lookup(),
                                                      {.float64 = float64_, .with_taps = entry == "taps"}));
     HostTensors tensors;
     for (const auto& [name, tensor] : results) {
@@ -144,9 +137,59 @@ class TorchModel : public ServedModel {
     return tensors;
   }
 
+  Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
+                             const std::vector<std::string>& outputs) override {
+    TANDEM_TRY(const Block* block, entry_named(entry));
+    TANDEM_TRY(const TorchTensors tensors, all_to_torch(given));
+    TANDEM_TRY(const TorchTensors results,
+               run_torch_part(contract(), *block, {scope == Scope::block, outputs}, tensors, lookup(),
+                              {.float64 = float64_, .with_taps = false}));
+    HostTensors values;
+    for (const auto& [name, tensor] : results) {
+      TANDEM_TRY(HostTensor host, from_torch(tensor));
+      values.emplace(name, std::move(host));
+    }
+    return values;
+  }
+
+  Status edit(const std::string& text, const HostTensors& weights) override {
+    std::optional<Contract> edited;
+    if (!text.empty()) {
+      TANDEM_TRY(edited, parse_contract(text));
+      TANDEM_CHECK(check(*edited));
+      TANDEM_CHECK(check_weights(*edited));
+    }
+    TANDEM_TRY(TorchTensors replaced, all_to_torch(weights));
+    edited_ = std::move(edited);
+    replaced_ = std::move(replaced);
+    return {};
+  }
+
  private:
+  const Contract& contract() const { return edited_ ? *edited_ : checkpoint_->contract; }
+
+  Result<const Block*> entry_named(const std::string& entry) const {
+    const Block* block = find_entry(contract(), entry);
+    if (block == nullptr) return invalid("torch_c4", "the contract has no entry '{}'", entry);
+    return block;
+  }
+
+  static Result<TorchTensors> all_to_torch(const HostTensors& tensors) {
+    TorchTensors values;
+    for (const auto& [name, tensor] : tensors) {
+      TANDEM_TRY(at::Tensor value, to_torch(tensor));
+      values.emplace(name, std::move(value));
+    }
+    return values;
+  }
+
+  TorchWeights lookup() {
+    return [this](const std::string& name, at::ScalarType type) { return weight(name, type); };
+  }
+
   /// A weight in the type that it is computed with; read once.
   Result<at::Tensor> weight(const std::string& name, at::ScalarType type) {
+    if (const auto edited = replaced_.find(name); edited != replaced_.end()) return edited->second.to(type);
     const auto key = std::pair(name, type);
     if (const auto found = weights_.find(key); found != weights_.end()) return found->second;
     const TensorInfo& info =
@@ -162,6 +205,8 @@ class TorchModel : public ServedModel {
   bool float64_;
   std::map<std::string, std::string> tensor_names_;  ///< contract name to TensorFlow name
   std::map<std::pair<std::string, at::ScalarType>, at::Tensor> weights_;
+  std::optional<Contract> edited_;  ///< see edit
+  TorchTensors replaced_;           ///< weights in place of the model's
 };
 
 }  // namespace

@@ -66,6 +66,12 @@ Attr shapes_attr(std::string name, const std::vector<std::optional<std::vector<i
   }
   return {std::move(name), value};
 }
+Attr attr(std::string name, const std::vector<std::string>& texts) {
+  tensorflow::AttrValue value;
+  value.mutable_list();
+  for (const std::string& text : texts) value.mutable_list()->add_s(text);
+  return {std::move(name), value};
+}
 Attr function_attr(std::string name, const std::string& function) {
   tensorflow::AttrValue value;
   value.mutable_func()->set_name(function);

@@ -34,10 +34,15 @@ Attr attr(std::string name, std::vector<DType> dtypes);
 Attr shape_attr(std::string name, const std::vector<int64_t>& shape);  ///< -1: unknown axis
 Attr shapes_attr(std::string name,
                  const std::vector<std::optional<std::vector<int64_t>>>& shapes);  ///< nothing: unknown rank
+Attr attr(std::string name, const std::vector<std::string>& texts);
 Attr function_attr(std::string name, const std::string& function);
 tensorflow::DataType tf_dtype(DType dtype);
 /// Fixed axes as they are, named axes as -1.
 std::vector<int64_t> static_shape(const TensorType& type);
+
+/// The function attribute that says where each contract value is: a list of "name dtype-number ref"
+/// ("q_rotated 1 q_rotated/concat:output:0"). TensorFlow keeps attributes that begin with "_".
+inline constexpr std::string_view kValuesAttribute = "_tandem_values";
 
 class FunctionBuilder {
  public:

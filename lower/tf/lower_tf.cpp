@@ -114,6 +114,7 @@ class Lowering {
             Named& taps) {
     LowerContext context{&spec_.library, form.chunked ? options_.query_chunk : 0,
                          fmt::format("__inference_{}_{}", block.name, counter_)};
+    std::vector<std::string> places;
     for (const Node& node : block.nodes) {
       f.scope(node.tap.empty() ? node.outputs[0] : node.tap);
       std::vector<TfOperand> inputs;
@@ -122,9 +123,14 @@ class Lowering {
       const std::vector<Tensor> outputs = node.op == "call"
                                               ? call(f, node, inputs, weights, form, taps)
                                               : find_lowering(node.op)(f, node, inputs, context);
-      for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = {outputs[i], {}};
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        values[node.outputs[i]] = {outputs[i], {}};
+        places.push_back(
+            fmt::format("{} {} {}", node.outputs[i], row(outputs[i].type.dtype).tensorflow, outputs[i].ref));
+      }
       if (!node.tap.empty()) taps.push_back({prefix + node.tap, outputs[0]});
     }
+    f.set_attribute(attr(std::string(kValuesAttribute), places));
     f.scope("");
   }
 

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <set>
 
+#include "contract/check.h"
 #include "lower/torch/torch_ops.h"
 
 namespace tandem {
@@ -52,7 +54,71 @@ class Run {
     return named;
   }
 
+  /// The values that `outputs` need, and no others; those that are given are taken as they are.
+  Result<TorchTensors> part(const Block& block, TorchTensors values, const std::vector<std::string>& outputs,
+                            const std::string& place) {
+    std::set<std::string> needed(outputs.begin(), outputs.end());
+    std::vector<const Node*> nodes;
+    for (auto node = block.nodes.rbegin(); node != block.nodes.rend(); ++node) {
+      const auto wanted = [&](const std::string& name) {
+        return needed.contains(name) && !values.contains(name);
+      };
+      if (!std::any_of(node->outputs.begin(), node->outputs.end(), wanted)) continue;
+      nodes.push_back(&*node);
+      for (const Operand& operand : node->inputs)
+        if (!operand.is_weight) needed.insert(operand.name);
+    }
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      TANDEM_CHECK(all_there(**node, values));
+      auto results = run(block, **node, values, place);
+      if (!results.ok())
+        return std::move(results).error().at(
+            fmt::format("{} (in {} {})", (*node)->outputs[0], block.name, place));
+      for (size_t i = 0; i < (*node)->outputs.size(); ++i)
+        values.emplace((*node)->outputs[i], std::move(results.value()[i]));
+    }
+    TorchTensors found;
+    for (const std::string& output : outputs) {
+      const auto value = values.find(output);
+      if (value == values.end() && is_input(block, output))
+        return invalid("lower_torch_c1", "input '{}' is missing", output);
+      if (value == values.end()) return invalid("lower_torch_c5", "no value '{}' in {}", output, block.name);
+      found.emplace(output, value->second);
+    }
+    return found;
+  }
+
+  /// The arguments of a call, from the values around it.
+  Result<TorchTensors> arguments(const Block& entry, const Node& call, const TorchTensors& given) {
+    const Block& called = *find_block(contract_, string_attribute(call, "block"));
+    TorchTensors arguments;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const std::string& parameter = called.inputs[i].name;
+      if (const auto there = given.find(parameter); there != given.end()) {
+        arguments.emplace(parameter, there->second);
+        continue;
+      }
+      auto value = part(entry, given, {call.inputs[i].name}, "");
+      if (!value.ok() && value.error().rule == "lower_torch_c1") continue;  // perhaps nothing needs it
+      if (!value.ok()) return std::move(value).error();
+      arguments.insert_or_assign(parameter, value.value().begin()->second);
+    }
+    return arguments;
+  }
+
  private:
+  static bool is_input(const Block& block, const std::string& name) {
+    return std::any_of(block.inputs.begin(), block.inputs.end(),
+                       [&](const Parameter& input) { return input.name == name; });
+  }
+
+  static Status all_there(const Node& node, const TorchTensors& values) {
+    for (const Operand& operand : node.inputs)
+      if (!operand.is_weight && !values.contains(operand.name))
+        return invalid("lower_torch_c1", "input '{}' is missing", operand.name);
+    return {};
+  }
+
   /// Calls nest one deep: only entries make them.
   Result<std::vector<at::Tensor>> block(const Block& block, TorchTensors values, const std::string& place) {
     for (const Node& node : block.nodes) {
@@ -130,6 +196,40 @@ Result<TorchTensors> declared_inputs(const Block& entry, const TorchTensors& inp
   return declared;
 }
 
+/// `given`, floats in the types that the values of `block` have.
+Result<TorchTensors> in_types_of(const Contract& contract, const Block& block, const TorchTensors& given,
+                                 bool float64) {
+  TANDEM_TRY(const ValueTypes types, infer_types(contract, block));
+  TorchTensors values;
+  for (const auto& [name, tensor] : given) {
+    const auto type = types.find(name);
+    if (type == types.end()) continue;  // of the other scope
+    TANDEM_TRY(const at::ScalarType own, torch_type(type->second.dtype));
+    if (static_cast<size_t>(tensor.dim()) != type->second.rank())
+      return invalid("lower_torch_c1", "'{}' has rank {}, expected {}", name, tensor.dim(), type->second);
+    values.emplace(name, tensor.to(float64 && at::isFloatingType(own) ? at::kDouble : own));
+  }
+  return values;
+}
+
+Result<TorchTensors> run_part(const Contract& contract, const Block& entry, const TorchPart& part,
+                              const TorchTensors& given, const TorchWeights& weights,
+                              const TorchOptions& options) {
+  Run run(contract, weights, options);
+  TANDEM_TRY(TorchTensors values, in_types_of(contract, entry, given, options.float64));
+  if (!part.in_block) return run.part(entry, std::move(values), part.outputs, "");
+  const auto is_call = [](const Node& node) { return node.op == "call"; };
+  if (std::count_if(entry.nodes.begin(), entry.nodes.end(), is_call) != 1)
+    return invalid("lower_torch_c5", "{} does not call exactly one block", entry.name);
+  const Node& call = *std::find_if(entry.nodes.begin(), entry.nodes.end(), is_call);
+  const Block& block = *find_block(contract, string_attribute(call, "block"));
+  TANDEM_TRY(TorchTensors own, in_types_of(contract, block, given, options.float64));
+  for (auto& [name, tensor] : own) values.insert_or_assign(name, tensor);
+  TANDEM_TRY(TorchTensors arguments, run.arguments(entry, call, values));
+  for (auto& [name, tensor] : own) arguments.insert_or_assign(name, std::move(tensor));
+  return run.part(block, std::move(arguments), part.outputs, string_attribute(call, "at"));
+}
+
 }  // namespace
 
 Result<at::ScalarType> torch_type(DType dtype) {
@@ -150,6 +250,18 @@ Result<TorchTensors> run_torch(const Contract& contract, const Block& entry, con
   try {
     TANDEM_TRY(TorchTensors declared, declared_inputs(entry, inputs, options.float64));
     return Run(contract, weights, options).entry(entry, std::move(declared));
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    return invalid("lower_torch_c3", "PyTorch: {}", text.substr(0, text.find('\n')));
+  }
+}
+
+Result<TorchTensors> run_torch_part(const Contract& contract, const Block& entry, const TorchPart& part,
+                                    const TorchTensors& given, const TorchWeights& weights,
+                                    const TorchOptions& options) {
+  const at::NoGradGuard no_grad;
+  try {
+    return run_part(contract, entry, part, given, weights, options);
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     return invalid("lower_torch_c3", "PyTorch: {}", text.substr(0, text.find('\n')));

@@ -21,12 +21,25 @@ struct TorchOptions {
   bool with_taps = false;  ///< the result holds every tap too, by its full name
 };
 
+/// A part of an entry: values by name, and what stands in place of computed ones.
+struct TorchPart {
+  bool in_block = false;             ///< names are those of the block that the entry's one call calls
+  std::vector<std::string> outputs;  ///< value names; only what they need is run
+};
+
 /// Runs `entry` of a checked contract, without autograd. The result holds the entry's outputs by name.
 /// Errors: lower_torch_c1 (invalid) an input is missing or not of the declared dtype and rank; lower_torch_c2
 /// (unsupported) an op without a row here; lower_torch_c3 (invalid) what PyTorch threw; whatever the lookup
 /// returns.
 Result<TorchTensors> run_torch(const Contract& contract, const Block& entry, const TorchTensors& inputs,
                                const TorchWeights& weights, const TorchOptions& options = {});
+
+/// Runs a part of an entry. `given` holds the entry's inputs as far as they are needed, and values of the
+/// part's scope. Errors: as run_torch; lower_torch_c5 (invalid) no value of that name, or not exactly one
+/// call.
+Result<TorchTensors> run_torch_part(const Contract& contract, const Block& entry, const TorchPart& part,
+                                    const TorchTensors& given, const TorchWeights& weights,
+                                    const TorchOptions& options = {});
 
 /// PyTorch's number of a dtype. Errors: lower_torch_c4 (unsupported) PyTorch has none.
 Result<at::ScalarType> torch_type(DType dtype);

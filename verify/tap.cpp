@@ -1,0 +1,205 @@
+#include "verify/tap.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+template <class T>
+void widen(const HostTensor& tensor, std::vector<double>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, tensor.data.data() + i * sizeof(T), sizeof(T));
+    values[i] = static_cast<double>(value);
+  }
+}
+
+std::string plain(double value) { return fmt::format("{:.3g}", value); }
+
+}  // namespace
+
+Result<std::vector<double>> doubles_of(const HostTensor& tensor) {
+  std::vector<double> values(tensor.data.size() / size_of(tensor.dtype));
+  switch (tensor.dtype) {
+    case DType::f64: widen<double>(tensor, values); return values;
+    case DType::f32: widen<float>(tensor, values); return values;
+    case DType::i32: widen<int32_t>(tensor, values); return values;
+    case DType::i64: widen<int64_t>(tensor, values); return values;
+    default: break;
+  }
+  if (!is_float(tensor.dtype))
+    return unsupported("verify_c5", "a tap of dtype {} cannot be compared", tensor.dtype);
+  std::vector<std::byte> wide(values.size() * sizeof(float));
+  if (const auto done = cast(tensor.dtype, tensor.data, DType::f32, wide); !done.ok()) return done.error();
+  HostTensor as_float{DType::f32, tensor.shape, std::move(wide)};
+  widen<float>(as_float, values);
+  return values;
+}
+
+HostTensor as_float32(const HostTensor& tensor) {
+  if (tensor.dtype != DType::f64) return tensor;
+  HostTensor narrow{DType::f32, tensor.shape, std::vector<std::byte>(tensor.data.size() / 2)};
+  for (size_t i = 0; i < tensor.data.size() / sizeof(double); ++i) {
+    double value;
+    std::memcpy(&value, tensor.data.data() + i * sizeof(double), sizeof(double));
+    const auto rounded = static_cast<float>(value);
+    std::memcpy(narrow.data.data() + i * sizeof(float), &rounded, sizeof(float));
+  }
+  return narrow;
+}
+
+Result<TapDistance> measure(const HostTensor& reference, const HostTensor& other, const HostTensor* exact,
+                            const HostTensor* exact_of_other, const TokenMask& mask) {
+  const HostTensor* others_exact = exact_of_other ? exact_of_other : exact;
+  for (const HostTensor* tensor : {&other, exact, others_exact})
+    if (tensor && tensor->shape != reference.shape)
+      return not_equal("verify_c4", "one side has the shape {}, the other {}", to_string(reference.shape),
+                       to_string(tensor->shape));
+  const Shape& shape = reference.shape;
+  if (shape.size() <= mask.token_axis || shape[0] != mask.batch || shape[mask.token_axis] != mask.tokens)
+    return not_equal("verify_c4", "a tap has the shape {}, expected [{}, ..., {}, ...]", to_string(shape),
+                     mask.batch, mask.tokens);
+  TANDEM_TRY(const std::vector<double> a, doubles_of(reference));
+  TANDEM_TRY(const std::vector<double> b, doubles_of(other));
+  std::vector<double> e, f;
+  if (exact) {
+    TANDEM_TRY(e, doubles_of(*exact));
+  }
+  if (exact_of_other) {
+    TANDEM_TRY(f, doubles_of(*exact_of_other));
+  }
+  const std::vector<double>& of_other = exact_of_other ? f : e;
+
+  uint64_t inner = 1, outer = 1;
+  for (size_t axis = mask.token_axis + 1; axis < shape.size(); ++axis) inner *= shape[axis];
+  for (size_t axis = 1; axis < mask.token_axis; ++axis) outer *= shape[axis];
+  TapDistance d;
+  d.has_exact = exact != nullptr;
+  double worst = -1;
+  for (uint64_t i = 0; i < a.size(); ++i) {
+    const uint64_t token = i / inner % mask.tokens, row = i / inner / mask.tokens / outer;
+    if (!mask.mask[row * mask.tokens + token]) continue;
+    ++d.values;
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) {
+      ++d.not_finite;
+      continue;
+    }
+    const double error = std::abs(a[i] - b[i]);
+    d.max_abs = std::max(d.max_abs, std::abs(a[i]));
+    d.max_abs_error = std::max(d.max_abs_error, error);
+    d.rms_error += error * error;
+    double own = error;
+    if (exact) {
+      const double reference_error = std::abs(a[i] - e[i]);
+      own = std::abs(b[i] - of_other[i]);
+      d.reference_max = std::max(d.reference_max, reference_error);
+      d.reference_rms += reference_error * reference_error;
+      d.other_max = std::max(d.other_max, own);
+      d.other_rms += own * own;
+      d.rms += e[i] * e[i];
+    } else {
+      d.rms += a[i] * a[i];
+    }
+    if (own > worst) {
+      worst = own;
+      d.worst_row = row;
+      d.worst_token = token;
+    }
+  }
+  const double count = static_cast<double>(std::max<uint64_t>(1, d.values - d.not_finite));
+  for (double* sum : {&d.rms, &d.rms_error, &d.reference_rms, &d.other_rms}) *sum = std::sqrt(*sum / count);
+  return d;
+}
+
+std::string_view name(Verdict verdict) {
+  if (verdict == Verdict::equal) return "equal";
+  return verdict == Verdict::different ? "different" : "contract and reference disagree";
+}
+
+TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth) {
+  TapVerdict result;
+  const auto different = [&](std::string line) {
+    result.verdict = Verdict::different;
+    result.failures.push_back(std::move(line));
+  };
+  if (d.values == 0) different("nothing was compared");
+  if (d.not_finite) different(fmt::format("{} of {} values are NaN or infinite", d.not_finite, d.values));
+  if (!result.failures.empty()) return result;
+  if (!d.has_exact) {
+    const double bar = tolerance.max_abs_error * std::max(1.0, d.max_abs / kFixedBarRange);
+    if (!(d.max_abs_error <= bar))
+      different(fmt::format("max error {}, at most {}", plain(d.max_abs_error), plain(bar)));
+    return result;
+  }
+  const double share = depth == Depth::layer ? kReferenceShareOfLayer : kReferenceShare;
+  if (!(d.reference_rms <= share * d.rms)) {
+    result.verdict = Verdict::reference_disagrees;
+    result.failures.push_back(
+        fmt::format("contract and reference disagree: the reference is {} from the contract's float64 (RMS), "
+                    "at most {} of the tap's RMS {}",
+                    plain(d.reference_rms), plain(share), plain(d.rms)));
+    return result;
+  }
+  const double floor = kExactFloor * d.rms;
+  const auto check = [&](const char* what, double other, double reference) {
+    const double bar = std::max(kExactFactor * reference, floor);
+    if (!(other <= bar))
+      different(fmt::format("{} distance from float64 {}, at most {} ({} times the reference's {})", what,
+                            plain(other), plain(bar), kExactFactor, plain(reference)));
+  };
+  check("largest", d.other_max, d.reference_max);
+  check("RMS", d.other_rms, d.reference_rms);
+  return result;
+}
+
+void add(TapResult& result, const std::string& probe, const TapDistance& distance, const Tolerance& tolerance,
+         Depth depth) {
+  const TapVerdict found = judge(distance, tolerance, depth);
+  const auto badness = [](const TapDistance& d) {
+    if (d.not_finite) return HUGE_VAL;
+    return d.has_exact ? d.other_rms / std::max(d.reference_rms, kExactFloor * d.rms) : d.rms_error;
+  };
+  if (result.values == 0 || badness(distance) > badness(result.worst)) {
+    result.worst = distance;
+    result.probe = probe;
+  }
+  result.values += distance.values;
+  result.verdict = std::max(result.verdict, found.verdict);
+  for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
+}
+
+TapResult missing_tap(std::string tap, std::string_view side) {
+  TapResult result;
+  result.verdict = Verdict::different;
+  result.failures.push_back(fmt::format("{} is missing on the {} side", tap, side));
+  result.tap = std::move(tap);
+  return result;
+}
+
+Json to_json(const TapResult& result) {
+  const TapDistance& d = result.worst;
+  Json json{{"tap", result.tap},
+            {"equal", result.equal()},
+            {"verdict", name(result.verdict)},
+            {"values", result.values},
+            {"worst_probe", result.probe},
+            {"worst_row", d.worst_row},
+            {"worst_token", d.worst_token},
+            {"rms", d.rms},
+            {"max_abs", d.max_abs},
+            {"max_abs_error", d.max_abs_error},
+            {"rms_error", d.rms_error},
+            {"fixed_bar_holds", d.max_abs < kFixedBarRange ? Json(d.max_abs_error <= kTolerances[0].max_abs_error)
+                                                           : Json(nullptr)},
+            {"failures", result.failures}};
+  json["from_float64"] = d.has_exact ? Json{{"reference_max", d.reference_max},
+                                            {"reference_rms", d.reference_rms},
+                                            {"other_max", d.other_max},
+                                            {"other_rms", d.other_rms}}
+                                     : Json(nullptr);
+  return json;
+}
+
+}  // namespace tandem
