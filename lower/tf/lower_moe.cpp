@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "lower/tf/activation.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -75,6 +76,14 @@ std::vector<Tensor> unpack(FunctionBuilder& f, std::span<const TfOperand> chunks
   return kernels;
 }
 
+/// act(gate) * up. A silu is written in another order than elsewhere, so that the optimiser sees no swish to
+/// fuse: oneDNN's costs more than the two ops on few rows.
+Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate,
+                     const Tensor& up) {
+  if (hidden_act == "silu") return f.binary("Mul", f.binary("Mul", up, f.unary("Sigmoid", gate)), gate);
+  return f.binary("Mul", activate(f, hidden_act, gate), up);
+}
+
 }  // namespace
 
 std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
@@ -110,6 +119,7 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
                                   LowerContext&) {
   const auto chunks = static_cast<size_t>(int_attribute(node, "chunks"));
   const bool out_in = string_attribute(node, "layout") == "out_in";
+  const std::string& hidden_act = string_attribute(node, "hidden_act");
   const Tensor x = f.use(inputs[0]);
   const Tensor rows = f.flatten_rows(x);
   const uint64_t k = inputs[1].tensor.type.shape.back().size, hidden = x.type.shape.back().size;
@@ -141,11 +151,8 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
     order.push_back(FunctionBuilder::nth(parts, static_cast<int>(e)));
     const Tensor mine = f.gather(rows, token_of(order.back()), 0);
     const Tensor gated = f.matmul(mine, gate[i], out_in);
-    // In this order, so that the optimiser sees no swish to fuse: oneDNN's costs more than the two ops on few
-    // rows.
-    const Tensor act =
-        f.binary("Mul", f.binary("Mul", f.matmul(mine, up[i], out_in), f.unary("Sigmoid", gated)), gated);
-    products.push_back(f.matmul(act, down[i], out_in).ref);
+    const Tensor inner = gate_few_rows(f, hidden_act, gated, f.matmul(mine, up[i], out_in));
+    products.push_back(f.matmul(inner, down[i], out_in).ref);
   }
   const std::string slot = f.join(order, DType::i32);
   const DType dtype = x.type.dtype;
