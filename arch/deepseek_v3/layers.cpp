@@ -97,7 +97,7 @@ std::string mixture(BlockBuilder& b, const Config& c, const Layout& layout, cons
                     const std::string& forced) {
   const uint64_t hidden = c.decoder.hidden_size, width = c.moe_intermediate_size;
   const std::string order = layout.of(std::string(kLayer) + "mlp.gate.weight");
-  b.multi("route", {"chosen", "chosen_weights"},
+  b.multi("route", {"chosen", "chosen_weights", "router_scores"},
           {value(x), b.weight("mlp.gate.weight", kernel_type(DType::f32, order, hidden, c.n_routed_experts)),
            b.weight("mlp.gate.e_score_correction_bias", f32({c.n_routed_experts})), value(forced)},
           {{"layout", order},

@@ -94,8 +94,8 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
              kept = static_cast<uint64_t>(int_attribute(node, "topk_group"));
   const Tensor logits = f.matmul(x, f.use(inputs[1]), string_attribute(node, "layout") == "out_in");
   const Tensor scores = f.unary("Sigmoid", logits);
-  Tensor choice = f.binary("AddV2", scores, f.use(inputs[2]));
-  if (kept < groups) choice = keep_best_groups(f, choice, groups, kept);
+  const Tensor router_scores = f.binary("AddV2", scores, f.use(inputs[2]));
+  const Tensor choice = kept < groups ? keep_best_groups(f, router_scores, groups, kept) : router_scores;
   const Tensor own = top_k(f, choice, k).indices;
   const Tensor forced = f.flatten_rows(f.use(inputs[3]));
   const Tensor first = f.slice_last(forced, 0, 1);
@@ -112,7 +112,8 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
       f.binary("Mul", weights, {f.scalar(DType::f32, float_attribute(node, "routed_scaling_factor")), {}});
   const TensorType& in = inputs[0].tensor.type;
   const std::vector<Dim> dims{in.shape[0], in.shape[1], Dim(k)};
-  return {f.reshape(chosen, dims), f.reshape(weights, dims)};
+  return {f.reshape(chosen, dims), f.reshape(weights, dims),
+          f.reshape(router_scores, {in.shape[0], in.shape[1], router_scores.type.shape.back()})};
 }
 
 std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,

@@ -193,13 +193,14 @@ Outputs route(const TorchCall& call) {
   if (forced.numel() != 0 && forced.max().item<int64_t>() >= scores.size(-1))
     return invalid("route_c11", "forced expert {} is not one of {}", forced.max().item<int64_t>(),
                    scores.size(-1));
+  const at::Tensor router_scores = scores + call[2];
   const at::Tensor chosen =
-      at::where(forced.narrow(-1, 0, 1).ge(0), forced, choose(call.node, scores + call[2]));
+      at::where(forced.narrow(-1, 0, 1).ge(0), forced, choose(call.node, router_scores));
   at::Tensor weights = scores.gather(-1, chosen);
   if (bool_attribute(call.node, "norm_topk_prob"))
     weights = weights / (weights.sum({-1}, /*keepdim=*/true) + 1e-20);
-  return std::vector<at::Tensor>{chosen.to(at::kInt),
-                                 weights * float_attribute(call.node, "routed_scaling_factor")};
+  return std::vector<at::Tensor>{
+      chosen.to(at::kInt), weights * float_attribute(call.node, "routed_scaling_factor"), router_scores};
 }
 
 Outputs experts(const TorchCall& call) {
