@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ BINARY_DIR = Path(os.environ.get("TANDEM_BINARY_DIR", ROOT / "build"))
 TANDEM = BINARY_DIR / "bin" / "tandem"
 EXAMPLES = ROOT / "examples"
 TINY, TINY_FP8 = EXAMPLES / "tiny-deepseek-v3", EXAMPLES / "tiny-deepseek-v3-fp8"
+# Every value of hidden_act in a contract; status_test holds the table to the code.
+ACTIVATIONS = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/contract.md").read_text().split("\n## Activations\n")[1].split("\n## ")[0], re.MULTILINE)
 
 sys.path.insert(0, str(ROOT / "tools"))
 

@@ -13,12 +13,12 @@ import make_fixtures
 TOKENS, CHOSEN = 512, 6
 
 
-def config(experts, hidden, width):
+def config(experts, hidden, width, changes):
     base = make_fixtures.make_config("deepseek_v3", 0, 1)
     return base | {
         "hidden_size": hidden, "moe_intermediate_size": width, "n_routed_experts": experts, "num_experts_per_tok": CHOSEN,
         "n_group": 1, "topk_group": 1, "num_hidden_layers": 1, "first_k_dense_replace": 0, "num_nextn_predict_layers": 0,
-        "torch_dtype": "float32",
+        "torch_dtype": "float32", **changes,
     }  # fmt: skip
 
 
@@ -80,9 +80,9 @@ class Block:
         return 1000 * (time.perf_counter() - start)
 
 
-def block(scratch, experts, hidden=512, width=256):
-    """The mixture of a random model with so many experts, by way of a conversion."""
+def block(scratch, experts, hidden=512, width=256, **changes):
+    """The mixture of a random model with so many experts and these changes of its config, by way of a conversion."""
     name = f"experts_{experts}_{hidden}"
-    source = make_fixtures.make_fixture(config(experts, hidden, width), scratch / name)
+    source = make_fixtures.make_fixture(config(experts, hidden, width, changes), scratch / name)
     tandem("convert", source, scratch / f"{name}.tf")
     return Block(scratch / f"{name}.tf", hidden, width)

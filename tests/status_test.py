@@ -29,6 +29,15 @@ class Status(unittest.TestCase):
         self.assertEqual(table("Ops"), expected)
         self.assertEqual((tensorflow | pytorch) - registered, set())
 
+    def test_every_activation_is_in_the_contracts_manual(self):
+        section = (ROOT / "docs" / "contract.md").read_text().split("\n## Activations\n")[1].split("\n## ")[0]
+        rows = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", section, re.MULTILINE)
+        manual = [(name, re.findall(r"`(\w+)`", also), formula) for name, also, formula in rows]
+        source = (ROOT / "contract" / "ops" / "activation.cpp").read_text()
+        listed = re.findall(r'\{"(\w+)",\s*\{([^}]*)\},\s*"([^"]+)",', source)
+        self.assertGreater(len(listed), 3)
+        self.assertEqual(manual, [(name, re.findall(r'"(\w+)"', also), formula) for name, also, formula in listed])
+
     def test_every_op_is_in_the_contracts_manual(self):
         ops = (ROOT / "docs" / "contract.md").read_text().split("\n## Ops\n")[1]
         manual = set(re.findall(r"^\| `(\w+)` \|", ops, re.MULTILINE))

@@ -6,8 +6,10 @@ import unittest
 import numpy as np
 import tensorflow as tf
 import torch
-from common import Case, config, fixtures, tandem
+from common import ACTIVATIONS, Case, config, fixtures, tandem
 from frameworks import ABSOLUTE, load_tf, load_torch, prompts, tf_logits, torch_forward, torch_logits
+
+import make_fixtures
 
 GRADIENT = 1e-4  # of a variable's gradient, relative to its norm
 
@@ -84,6 +86,12 @@ class Training(Case):
             with self.subTest(source.name):
                 unchosen += self.check_gradients(source)
         self.assertGreater(unchosen, 0)
+
+    def test_gradients_of_every_activation_equal_PyTorchs(self):
+        for hidden_act in ACTIVATIONS:
+            with self.subTest(hidden_act):
+                c = make_fixtures.make_config("deepseek_v3", 0, 1, hidden_act)
+                self.check_gradients(make_fixtures.make_fixture(c, self.scratch / "sources" / hidden_act))
 
     def check_back(self, saved, expected, ids, mask, *flags):
         back = self.scratch / f"back-{len(list(self.scratch.iterdir()))}"

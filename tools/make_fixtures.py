@@ -110,13 +110,13 @@ def deepseek_v3(index, rng):
     return config if index % 4 == 0 else config | {"rope_interleave": index % 4 != 2}
 
 
-def make_config(model_type, index, seed):
-    """The config of one fixture, with the keys of published checkpoints."""
+def make_config(model_type, index, seed, hidden_act="silu"):
+    """The config of one fixture, with the keys of published checkpoints. hidden_act changes nothing else of it."""
     config = ARCHITECTURES[model_type](index, random.Random(f"{model_type} {seed} {index}"))
     if model_type == "llama" and config["rope_scaling"] is not None and index % 2 == 0:
         config["rope_scaling"]["rope_type"] = config["rope_scaling"].pop("type", config["rope_scaling"].get("rope_type"))
     config["torch_dtype"] = "bfloat16" if index % 5 == 4 else "float32"
-    return config
+    return config | {"hidden_act": hidden_act}
 
 
 def new_spelling(config):
@@ -248,13 +248,14 @@ def load(folder, dtype="float32"):
     return transformers.AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=dtype, attn_implementation="eager").eval()
 
 
-def make_fixtures(model_type, count, seed, out):
+def make_fixtures(model_type, count, seed, out, hidden_act="silu"):
     """`count` fixtures of one architecture; a folder that is complete already is kept."""
     folders = []
     for index in range(count):
-        folder = Path(out) / f"{model_type}-{seed}-{index:02}"
+        folder = Path(out) / (f"{model_type}-{seed}-{index:02}" + ("" if hidden_act == "silu" else f"-{hidden_act}"))
         if not (folder / "COMPLETE").exists():
-            make_fixture(make_config(model_type, index, seed), folder, published_spelling=(index + index // 6) % 2 == 0, shards=[1, 1, 3][index % 3])
+            config = make_config(model_type, index, seed, hidden_act)
+            make_fixture(config, folder, published_spelling=(index + index // 6) % 2 == 0, shards=[1, 1, 3][index % 3])
             (folder / "COMPLETE").touch()
         folders.append(folder)
     return folders
@@ -265,9 +266,10 @@ def main():
     parser.add_argument("--architecture", choices=sorted(ARCHITECTURES), required=True)
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hidden-act", default="silu", help="a name of transformers' ACT2FN (default: silu)")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    for folder in make_fixtures(given.architecture, given.count, given.seed, given.out):
+    for folder in make_fixtures(given.architecture, given.count, given.seed, given.out, given.hidden_act):
         print(folder)
 
 

@@ -68,12 +68,14 @@ std::string norm(BlockBuilder& block, const Layout& layout, const std::string& n
 
 std::string gated_mlp(BlockBuilder& block, const Layout& layout, std::string_view layer_path,
                       const std::string& path, const std::string& output, const std::string& x,
-                      uint64_t hidden_size, uint64_t intermediate_size, bool bias) {
+                      uint64_t hidden_size, uint64_t intermediate_size, bool bias,
+                      const std::string& hidden_act) {
   const std::string gate = linear(block, layout, layer_path, path + ".gate_proj", output + "_gate", x,
                                   hidden_size, intermediate_size, bias);
   const std::string up = linear(block, layout, layer_path, path + ".up_proj", output + "_up", x, hidden_size,
                                 intermediate_size, bias);
-  const std::string gated = block.op("silu_gate", output + "_gated", {value(gate), value(up)});
+  const std::string gated =
+      block.op("activation_gate", output + "_gated", {value(gate), value(up)}, {{"hidden_act", hidden_act}});
   const std::string order = layout.of(std::string(layer_path) + path + ".down_proj.weight");
   std::vector<Operand> inputs{
       value(gated), block.weight(path + ".down_proj.weight",

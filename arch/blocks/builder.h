@@ -55,10 +55,12 @@ std::string linear(BlockBuilder& block, const Layout& layout, std::string_view l
 std::string norm(BlockBuilder& block, const Layout& layout, const std::string& name, std::string output,
                  const std::string& x, uint64_t width, double epsilon);
 
-/// down_proj(silu(gate_proj(x)) * up_proj(x)) under `path` ("mlp"); tap = path.
+/// down_proj(act(gate_proj(x)) * up_proj(x)) under `path` ("mlp"), act by its name in the contract; tap =
+/// path.
 std::string gated_mlp(BlockBuilder& block, const Layout& layout, std::string_view layer_path,
                       const std::string& path, const std::string& output, const std::string& x,
-                      uint64_t hidden_size, uint64_t intermediate_size, bool bias);
+                      uint64_t hidden_size, uint64_t intermediate_size, bool bias,
+                      const std::string& hidden_act);
 
 /// Contract name of a weight ("model.layers.3.mlp.experts.up_proj.weight.0") and storage, from the expanded
 /// rules.

@@ -1,5 +1,7 @@
 #include "arch/blocks/decoder.h"
 
+#include "contract/ops/activation.h"
+
 namespace tandem {
 namespace {
 
@@ -88,9 +90,12 @@ DecoderConfig read_decoder(ConfigReader& config) {
     config.problem("rms_norm_eps", fmt::format("is {}, expected a number above 0", decoder.rms_norm_eps));
   decoder.tie_word_embeddings =
       config.boolean_or("tie_word_embeddings", false);  // LlamaConfig's and DeepseekV3Config's default
-  const std::string activation = config.text_or("hidden_act", "silu");
-  if (activation != "silu")
-    config.problem("hidden_act", fmt::format("is \"{}\", expected \"silu\"", activation));
+  const std::string hidden_act = config.text_or("hidden_act", "silu");  // the default of both classes
+  if (const Activation* activation = published_activation(hidden_act))
+    decoder.hidden_act = activation->name;
+  else
+    config.problem("hidden_act",
+                   fmt::format("is \"{}\", expected one of {}", hidden_act, published_activations()));
   decoder.rotary = read_rotary(config, decoder.max_position_embeddings);
   return decoder;
 }

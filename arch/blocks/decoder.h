@@ -16,6 +16,7 @@ struct DecoderConfig {
   uint64_t max_position_embeddings = 0;
   double rms_norm_eps = 0;           ///< added to a mean square
   bool tie_word_embeddings = false;  ///< lm_head is embed_tokens
+  std::string hidden_act;            ///< of every MLP and expert, by its name in the contract
   RotaryConfig rotary;
 };
 DecoderConfig read_decoder(ConfigReader& config);

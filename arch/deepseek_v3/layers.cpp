@@ -97,7 +97,7 @@ std::string mixture(BlockBuilder& b, const Config& c, const Layout& layout, cons
                     const std::string& forced) {
   const uint64_t hidden = c.decoder.hidden_size, width = c.moe_intermediate_size;
   const std::string order = layout.of(std::string(kLayer) + "mlp.gate.weight");
-  b.multi("route", {"chosen", "chosen_weights"},
+  b.multi("route", {"chosen", "chosen_weights", "router_scores"},
           {value(x), b.weight("mlp.gate.weight", kernel_type(DType::f32, order, hidden, c.n_routed_experts)),
            b.weight("mlp.gate.e_score_correction_bias", f32({c.n_routed_experts})), value(forced)},
           {{"layout", order},
@@ -116,10 +116,11 @@ std::string mixture(BlockBuilder& b, const Config& c, const Layout& layout, cons
   expert_kernels(b, c, layout, "up_proj", hidden, width, operands);
   expert_kernels(b, c, layout, "down_proj", width, hidden, operands);
   const std::string expert_order = layout.of(std::string(kLayer) + "mlp.experts.{expert}.gate_proj.weight");
-  const std::string routed = b.op("experts", "routed", std::move(operands),
-                                  {{"layout", expert_order}, {"chunks", chunks}}, "mlp.experts");
+  const std::string routed = b.op(
+      "experts", "routed", std::move(operands),
+      {{"layout", expert_order}, {"chunks", chunks}, {"hidden_act", c.decoder.hidden_act}}, "mlp.experts");
   const std::string shared = gated_mlp(b, layout, kLayer, "mlp.shared_experts", "shared", x, hidden,
-                                       width * c.n_shared_experts, false);
+                                       width * c.n_shared_experts, false, c.decoder.hidden_act);
   return b.op("add", "m", {value(routed), value(shared)}, {}, "mlp");
 }
 
@@ -142,8 +143,8 @@ Block dense_layer(const Config& c, const Layout& layout) {
   BlockBuilder b("decoder_layer_dense");
   const LayerInputs in = layer_inputs(b, layout, c.decoder.hidden_size, c.qk_rope_head_dim);
   const auto [y, g] = attend(b, c, layout, in);
-  const std::string m =
-      gated_mlp(b, layout, kLayer, "mlp", "m", g, c.decoder.hidden_size, c.intermediate_size, false);
+  const std::string m = gated_mlp(b, layout, kLayer, "mlp", "m", g, c.decoder.hidden_size,
+                                  c.intermediate_size, false, c.decoder.hidden_act);
   return b.finish({b.op("add", "out", {value(y), value(m)})});
 }
 

@@ -130,7 +130,8 @@ Block decoder_layer(const LlamaConfig& c, const Layout& layout) {
       linear(b, layout, kLayer, "self_attn.o_proj", "a", merged, q_width, hidden, c.attention_bias);
   const std::string y = b.op("add", "y", {value(in.hidden_states), value(a)});
   const std::string g = norm(b, layout, "post_attention_layernorm", "g", y, hidden, epsilon);
-  const std::string m = gated_mlp(b, layout, kLayer, "mlp", "m", g, hidden, c.intermediate_size, c.mlp_bias);
+  const std::string m = gated_mlp(b, layout, kLayer, "mlp", "m", g, hidden, c.intermediate_size, c.mlp_bias,
+                                  c.decoder.hidden_act);
   return b.finish({b.op("add", "out", {value(y), value(m)})});
 }
 

@@ -158,7 +158,9 @@ TEST(Llama, C1HeadsDivide) {
 }
 
 TEST(Llama, C1WhatThisArchitectureDoesNotDo) {
-  EXPECT_EQ(problem(with("hidden_act", "gelu")), "hidden_act is \"gelu\", expected \"silu\"");
+  EXPECT_EQ(problem(with("hidden_act", "quick_gelu")),
+            "hidden_act is \"quick_gelu\", expected one of \"silu\", \"swish\", \"gelu\", \"gelu_python\", "
+            "\"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_new\", \"gelu_accurate\", \"relu\"");
   EXPECT_EQ(problem(with("rope_interleaved", true)),
             "rope_interleaved is true, expected false: llama rotates halves");
   EXPECT_EQ(problem(with("sliding_window", 4096)), "sliding_window is a key that nothing here reads");

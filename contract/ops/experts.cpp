@@ -1,5 +1,6 @@
 #include "contract/ops/experts.h"
 
+#include "contract/ops/activation.h"
 #include "contract/ops/op.h"
 
 namespace tandem {
@@ -8,6 +9,7 @@ namespace {
 Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorType> inputs) {
   const TensorType &x = inputs[0], &chosen = inputs[1], &weights = inputs[2];
   TANDEM_TRY(const bool out_in, is_out_in(node, "experts_c7"));
+  TANDEM_CHECK(check_activation(node, "experts_c9"));
   if (!is_float_of_rank(x, 3))
     return invalid("experts_c1", "x is {}, expected a float type and [batch, tokens, hidden]", x);
   if (chosen.rank() != 3 || chosen != i32({x.shape[0], x.shape[1], chosen.shape[2]}))
@@ -48,6 +50,7 @@ template <class Number>
 Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs) {
   const Value<Number>&x = inputs[0], &chosen = inputs[1], &weights = inputs[2];
   const bool out_in = string_attribute(node, "layout") == "out_in";
+  const Activation& act = *find_activation(string_attribute(node, "hidden_act"));
   const size_t chunks = int_attribute(node, "chunks"), hidden = x.shape[2], top_k = chosen.shape[2];
   const auto gates = inputs.subspan(3, chunks), ups = inputs.subspan(3 + chunks, chunks);
   const auto downs = inputs.subspan(3 + 2 * chunks, chunks);
@@ -69,7 +72,7 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
       const auto up = row_times_kernel(token, kernel_of(ups, expert), width, out_in);
       std::vector<Number> inner(width);
       for (size_t j = 0; j < width; ++j)
-        inner[j] = silu(static_cast<Number>(gate[j])) * static_cast<Number>(up[j]);
+        inner[j] = act(static_cast<Number>(gate[j])) * static_cast<Number>(up[j]);
       const auto down =
           row_times_kernel(std::span<const Number>(inner), kernel_of(downs, expert), hidden, out_in);
       for (size_t j = 0; j < hidden; ++j)
@@ -82,9 +85,14 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
 
 }  // namespace
 
-const OpRow kExperts{"experts",      6,
-                     SIZE_MAX,       {{"layout", AttributeKind::text}, {"chunks", AttributeKind::integer}},
-                     infer,          evaluate<double>,
+const OpRow kExperts{"experts",
+                     6,
+                     SIZE_MAX,
+                     {{"layout", AttributeKind::text},
+                      {"chunks", AttributeKind::integer},
+                      {"hidden_act", AttributeKind::text}},
+                     infer,
+                     evaluate<double>,
                      evaluate<float>};
 
 }  // namespace tandem

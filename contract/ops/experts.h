@@ -6,8 +6,8 @@ namespace tandem {
 
 /// The gated MLPs of the chosen experts, and of no others:
 ///
-///   y[b, t] = sum over i of weights[b, t, i] * down_e(silu(gate_e(x[b, t])) * up_e(x[b, t])),  e = chosen[b,
-///   t, i]
+///   y[b, t] = sum over i of weights[b, t, i] * down_e(act(gate_e(x[b, t])) * up_e(x[b, t]))
+///   where e = chosen[b, t, i], and act by the attribute hidden_act (contract/ops/activation.h)
 ///
 /// Kernels come in `chunks` stacks, all gates first, then all ups, then all downs; expert numbers run through
 /// the chunks in order.
@@ -28,6 +28,7 @@ namespace tandem {
 ///         experts_c6  the same for a down kernel
 ///         experts_c7  layout is neither "in_out" nor "out_in"
 ///         experts_c8  (when run) a chosen expert does not exist
+///         experts_c9  hidden_act is no activation's name (unsupported)
 /// Source  DeepseekV3Experts (transformers, modeling_deepseek_v3.py)
 extern const OpRow kExperts;
 

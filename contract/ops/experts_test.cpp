@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-Node experts(int64_t chunks, const char* layout = "in_out") {
-  return node_of("experts", {{"layout", std::string(layout)}, {"chunks", chunks}});
+Node experts(int64_t chunks, std::string layout = "in_out", std::string hidden_act = "silu") {
+  return node_of("experts", {{"layout", layout}, {"chunks", chunks}, {"hidden_act", hidden_act}});
 }
 
 const TensorType kX = f32({"batch", "tokens", 4}), kChosen = i32({"batch", "tokens", 2});
@@ -57,6 +57,12 @@ TEST(Experts, C7LayoutIsOneOfTwo) {
             "experts_c7: layout is \"x\", expected \"in_out\" or \"out_in\"");
 }
 
+TEST(Experts, C9TheActivationIsKnown) {
+  EXPECT_EQ(infer(experts(1, "in_out", "swish"), {kX, kChosen, kWeights, kUp, kUp, kDown}),
+            "experts_c9: hidden_act is \"swish\", expected one of \"silu\", \"gelu\", "
+            "\"gelu_pytorch_tanh\", \"relu\"");
+}
+
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
 // Three experts of one channel in two chunks, so that expert 2 is the first of the second chunk.
@@ -76,6 +82,14 @@ TEST(Experts, NumbersRunThroughTheChunksAndOnlyTheGateIsActivated) {
                                       kDown2})
                      .value()[0];
   EXPECT_NEAR(y.data[0], 7 * 0.125 * silu(3) * 30 + 9 * 0.25 * silu(2) * 20, 1e-12);
+}
+
+// A gate of -1 and one of 2: relu drops the first.
+TEST(Experts, TheAttributeChoosesTheActivation) {
+  const Value<double> one{{1, 1, 1}, {1}}, first{{1, 1, 1}, {0}}, gates{{1, 1, 2}, {-1, 2}};
+  const Value<double> ups{{1, 1, 2}, {10, 20}}, downs{{1, 2, 1}, {1, 1}};
+  const auto y = run_f64(experts(1, "in_out", "relu"), {one, first, one, gates, ups, downs}).value()[0];
+  EXPECT_EQ(y.data[0], 2 * 20);
 }
 
 TEST(Experts, C8AChosenExpertExists) {

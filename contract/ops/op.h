@@ -72,11 +72,6 @@ Number sigmoid(Number x) {
   return Number(1) / (Number(1) + std::exp(-x));
 }
 
-template <class Number>
-Number silu(Number x) {
-  return x / (Number(1) + std::exp(-x));
-}
-
 /// A number rounded to a type; in f64 evaluation nothing is rounded.
 inline double round_to(DType, double number) { return number; }
 inline float round_to(DType dtype, float number) {

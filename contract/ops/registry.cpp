@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "contract/ops/activation_gate.h"
 #include "contract/ops/add.h"
 #include "contract/ops/attention.h"
 #include "contract/ops/cast.h"
@@ -20,7 +21,6 @@
 #include "contract/ops/rotary_table.h"
 #include "contract/ops/route.h"
 #include "contract/ops/select.h"
-#include "contract/ops/silu_gate.h"
 #include "contract/ops/slice.h"
 #include "contract/ops/split_heads.h"
 
@@ -84,9 +84,9 @@ Status check_attributes(const OpRow& op, const Node& node) {
 
 std::span<const OpRow> ops() {
   static const std::array rows{
-      kAdd,    kAttention,  kCast,      kConcat,      kEmbedding,  kExperts, kFillLike,
-      kLinear, kMergeHeads, kPositions, kRepeatHeads, kRmsNorm,    kRotary,  kRotaryTable,
-      kRoute,  kSelect,     kSiluGate,  kSlice,       kSplitHeads,
+      kActivationGate, kAdd,    kAttention,  kCast,      kConcat,      kEmbedding, kExperts,
+      kFillLike,       kLinear, kMergeHeads, kPositions, kRepeatHeads, kRmsNorm,   kRotary,
+      kRotaryTable,    kRoute,  kSelect,     kSlice,     kSplitHeads,
   };
   return rows;
 }

@@ -41,12 +41,12 @@ Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorTy
                        scoring, method);
   const TensorType chosen = i32({x.shape[0], x.shape[1], static_cast<uint64_t>(top_k)});
   if (forced != chosen) return invalid("route_c4", "forced is {}, expected {}", forced, chosen);
-  return std::vector{chosen, TensorType{DType::f32, chosen.shape}};
+  return std::vector{chosen, TensorType{DType::f32, chosen.shape}, f32({x.shape[0], x.shape[1], experts})};
 }
 
 /// The numbers of the `count` largest, largest first, the lowest number first among equals.
 template <class Number>
-std::vector<size_t> largest(const std::vector<Number>& numbers, size_t count) {
+std::vector<size_t> largest(std::span<const Number> numbers, size_t count) {
   std::vector<size_t> order(numbers.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return numbers[a] > numbers[b]; });
@@ -54,20 +54,51 @@ std::vector<size_t> largest(const std::vector<Number>& numbers, size_t count) {
   return order;
 }
 
+/// The sum of the two best scores of each group.
 template <class Number>
-std::vector<size_t> choose(const Node& node, std::vector<Number> choice) {
-  const size_t groups = int_attribute(node, "n_group"), group = choice.size() / groups;
-  std::vector<Number> group_scores;
+std::vector<Number> group_scores(const Node& node, std::span<const Number> scores) {
+  const size_t groups = int_attribute(node, "n_group"), group = scores.size() / groups;
+  std::vector<Number> sums;
   for (size_t g = 0; g < groups; ++g) {
-    const std::vector<Number> own(choice.begin() + g * group, choice.begin() + (g + 1) * group);
+    const auto own = scores.subspan(g * group, group);
     const auto best = largest(own, 2);
-    group_scores.push_back(own[best[0]] + own[best[1]]);
+    sums.push_back(own[best[0]] + own[best[1]]);
   }
-  std::vector<bool> kept(groups, false);
-  for (size_t g : largest(group_scores, int_attribute(node, "topk_group"))) kept[g] = true;
-  for (size_t e = 0; e < choice.size(); ++e)
-    if (!kept[e / group]) choice[e] = -std::numeric_limits<Number>::infinity();
-  return largest(choice, int_attribute(node, "top_k"));
+  return sums;
+}
+
+/// The scores with those of dropped groups at minus infinity.
+template <class Number>
+std::vector<Number> candidates(const Node& node, std::span<const Number> scores) {
+  const size_t group = scores.size() / int_attribute(node, "n_group");
+  const std::vector<Number> by_group = group_scores(node, scores);
+  std::vector<Number> left(scores.size(), -std::numeric_limits<Number>::infinity());
+  for (size_t g : largest<Number>(by_group, int_attribute(node, "topk_group")))
+    std::copy_n(scores.begin() + g * group, group, left.begin() + g * group);
+  return left;
+}
+
+template <class Number>
+std::vector<size_t> choose(const Node& node, std::span<const Number> scores) {
+  const std::vector<Number> left = candidates(node, scores);
+  return largest<Number>(left, int_attribute(node, "top_k"));
+}
+
+/// Between the last of the `kept` best and the best of the others.
+template <class Number>
+Number gap(std::span<const Number> scores, size_t kept) {
+  if (kept >= scores.size()) return std::numeric_limits<Number>::infinity();
+  const auto order = largest(scores, kept + 1);
+  return scores[order[kept - 1]] - scores[order[kept]];
+}
+
+/// A rejected expert of a dropped group stands at minus infinity: the gap to it is infinite, as if it were
+/// not there.
+template <class Number>
+Number margin(const Node& node, std::span<const Number> scores) {
+  const std::vector<Number> by_group = group_scores(node, scores), left = candidates(node, scores);
+  return std::min(gap<Number>(by_group, int_attribute(node, "topk_group")),
+                  gap<Number>(left, int_attribute(node, "top_k")));
 }
 
 template <class Number>
@@ -76,6 +107,7 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
   const bool out_in = string_attribute(node, "layout") == "out_in";
   const size_t hidden = x.shape[2], experts = bias.data.size(), top_k = int_attribute(node, "top_k");
   Value<Number> chosen{{x.shape[0], x.shape[1], top_k}, {}}, weights{chosen.shape, {}};
+  Value<Number> router_scores{{x.shape[0], x.shape[1], experts}, {}};
   for (size_t row = 0; row < rows(x); ++row) {
     const auto logits = row_times_kernel(std::span(x.data).subspan(row * hidden, hidden),
                                          std::span(kernel.data), experts, out_in);
@@ -84,6 +116,7 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
       scores[e] = sigmoid(static_cast<Number>(logits[e]));
       choice[e] = scores[e] + bias.data[e];
     }
+    router_scores.data.insert(router_scores.data.end(), choice.begin(), choice.end());
     std::vector<size_t> picked;
     if (forced.data[row * top_k] >= 0) {
       for (size_t i = 0; i < top_k; ++i) {
@@ -93,7 +126,7 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
         picked.push_back(static_cast<size_t>(expert));
       }
     } else {
-      picked = choose(node, std::move(choice));
+      picked = choose<Number>(node, choice);
     }
     double sum = 0;
     for (size_t e : picked) sum += scores[e];
@@ -105,7 +138,7 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
       weights.data.push_back(scores[e] / divisor * factor);
     }
   }
-  return outputs(std::move(chosen), std::move(weights));
+  return outputs(std::move(chosen), std::move(weights), std::move(router_scores));
 }
 
 }  // namespace
@@ -124,5 +157,12 @@ const OpRow kRoute{"route",
                    infer,
                    evaluate<double>,
                    evaluate<float>};
+
+float routing_margin(const Node& route, std::span<const float> router_scores) {
+  return margin(route, router_scores);
+}
+double routing_margin(const Node& route, std::span<const double> router_scores) {
+  return margin(route, router_scores);
+}
 
 }  // namespace tandem

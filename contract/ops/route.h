@@ -9,14 +9,17 @@ namespace tandem {
 ///   s = sigmoid(x . kernel)                          scores, in f32 whatever x is
 ///   c = s + bias                                     used only to choose
 ///   group score = the sum of the two largest c in each of n_group contiguous groups; the best topk_group
-///   groups stay, c of all others becomes -infinity experts = the top_k experts of the largest c, largest
-///   first; the lowest number first among equals
-///             (or forced, where forced[..., 0] >= 0)
-///   weights = s[experts], divided by (their sum + 1e-20) if norm_topk_prob, then times routed_scaling_factor
+///   groups stay, c of all others becomes -infinity
+///   chosen = the top_k experts of the largest c, largest first; the lowest number first among equals
+///            (or forced, where forced[..., 0] >= 0)
+///   weights = s[chosen], divided by (their sum + 1e-20) if norm_topk_prob, then times routed_scaling_factor
+///   router_scores = c as it was before groups were dropped, whatever is forced
 ///
+/// Outputs chosen, weights, router_scores
 /// Shapes  x: [batch, tokens, hidden]    kernel: [hidden, experts] ("in_out") or [experts, hidden] ("out_in")
-///         bias: [experts]    forced, experts, weights: [batch, tokens, top_k]
-/// Types   x any float type; kernel, bias and weights f32; forced and experts i32
+///         bias: [experts]    forced, chosen, weights: [batch, tokens, top_k]
+///         router_scores: [batch, tokens, experts]
+/// Types   x any float type; kernel, bias, weights and router_scores f32; forced and chosen i32
 /// Errors  route_c1  x is not float of rank 3
 ///         route_c2  kernel is not an f32 matrix with `hidden` and a fixed number of experts where the layout
 ///         has them route_c3  bias is not f32[experts] route_c4  forced is not i32[batch, tokens, top_k]
@@ -31,5 +34,13 @@ namespace tandem {
 /// chosen open;
 ///         TensorFlow's top_k has the one written here
 extern const OpRow kRoute;
+
+/// How close one token's choice was: the smaller of two gaps, that between the group scores of the last group
+/// kept and the first dropped, and that between the scores of the last expert chosen and the first rejected
+/// within the kept groups. Infinity where nothing is dropped or rejected; 0 for a tie. A change of every
+/// score by less than a quarter of it (a group score is a sum of two) changes no choice.
+/// `route` is a checked node, `router_scores` a row of its output of that name.
+float routing_margin(const Node& route, std::span<const float> router_scores);
+double routing_margin(const Node& route, std::span<const double> router_scores);
 
 }  // namespace tandem

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "contract/ops/op_testing.h"
 
 namespace tandem {
@@ -28,7 +30,7 @@ struct Router {
                     {"routed_scaling_factor", factor},
                     {"scoring_func", scoring_func},
                     {"topk_method", topk_method}},
-                   2);
+                   3);
   }
   std::string infer(TensorType kernel = f32({16, 8}), TensorType bias = f32({8})) const {
     const TensorType forced = i32({"batch", "tokens", static_cast<uint64_t>(top_k)});
@@ -46,13 +48,14 @@ struct Router {
 };
 
 TEST(Route, C1XHasThreeAxes) {
-  EXPECT_EQ(Router{}.infer(), "i32[batch, tokens, 3], f32[batch, tokens, 3]");
+  EXPECT_EQ(Router{}.infer(), "i32[batch, tokens, 3], f32[batch, tokens, 3], f32[batch, tokens, 8]");
   EXPECT_EQ(infer(Router{}.node(), {f32({16}), f32({16, 8}), f32({8}), i32({3})}),
             "route_c1: x is f32[16], expected a float type and [batch, tokens, hidden]");
 }
 
 TEST(Route, C2KernelIsF32AndLiesAsTheLayoutSays) {
-  EXPECT_EQ(Router{.layout = "out_in"}.infer(f32({8, 16})), "i32[batch, tokens, 3], f32[batch, tokens, 3]");
+  EXPECT_EQ(Router{.layout = "out_in"}.infer(f32({8, 16})),
+            "i32[batch, tokens, 3], f32[batch, tokens, 3], f32[batch, tokens, 8]");
   EXPECT_EQ(Router{}.infer(f32({8, 16})),
             "route_c2: kernel is f32[8, 16], expected f32 [hidden, experts] with hidden = 16");
   EXPECT_EQ(Router{}.infer(bf16({16, 8})),
@@ -113,6 +116,17 @@ TEST(Route, R09TheBiasChoosesButDoesNotWeigh) {
   EXPECT_THAT(routed[1].data, Pointwise(DoubleNear(1e-5), {2.25, 0.25}));
 }
 
+// Not those that weigh, and not minus infinity in the groups that are dropped; forcing changes nothing of
+// them.
+TEST(Route, RouterScoresAreThoseThatChoose) {
+  const auto expected = Pointwise(DoubleNear(1e-6), {.90, .80, .60, .55, .50, .65, .20, .15});
+  for (const std::vector<double>& forced : {std::vector<double>{}, {6, 2}}) {
+    const auto scores = Router{.top_k = 2}.run(kLogits, kBias, forced)[2];
+    EXPECT_EQ(scores.shape, (Shape{1, 1, 8}));
+    EXPECT_THAT(scores.data, expected);
+  }
+}
+
 // Groups (.90 .80) (.60 .55) (.50 .65) (.20 .15): the best single scores would keep the same two groups as
 // the sums here, so the last group gets one very good expert: 1.2 + 0 loses against .60 + .65.
 TEST(Route, GroupsAreRankedByTheirTwoBest) {
@@ -146,6 +160,54 @@ TEST(Route, ForcedExpertsKeepTheirOwnScores) {
   const auto routed = Router{.top_k = 2, .norm_topk_prob = false, .factor = 1}.run(kLogits, kBias, {6, 2});
   EXPECT_THAT(routed[0].data, ElementsAre(6, 2));
   EXPECT_THAT(routed[1].data, Pointwise(DoubleNear(1e-6), {0.2, 0.6}));
+}
+
+// All scores are exact in float. Groups (8 7) (5 1) (6 3) (2 2), sums 15 6 9 4.
+const std::vector<double> kScores{8, 7, 5, 1, 6, 3, 2, 2};
+
+double margin(const Router& router, const std::vector<double>& scores) {
+  const double wide = routing_margin(router.node(), scores);
+  const std::vector<float> narrow(scores.begin(), scores.end());
+  EXPECT_EQ(routing_margin(router.node(), narrow), static_cast<float>(wide));
+  return wide;
+}
+
+TEST(RoutingMargin, IsTheSmallerOfTheGapsOfGroupsAndOfExperts) {
+  // Groups 0 and 2 stay: 9 - 6. Of 8 7 6 3 the best three: 6 - 3; the best two: 7 - 6.
+  EXPECT_EQ(margin(Router{.top_k = 3}, kScores), 3);
+  EXPECT_EQ(margin(Router{.top_k = 2}, kScores), 1);
+  // Groups 0, 2 and 1 stay: 6 - 4. Of 8 7 6 5 3 1 the best five: 3 - 1, the best three: 6 - 5.
+  EXPECT_EQ(margin(Router{.top_k = 5, .topk_group = 3}, kScores), 2);
+  EXPECT_EQ(margin(Router{.top_k = 3, .topk_group = 3}, kScores), 1);
+}
+
+TEST(RoutingMargin, ExpertsOfDroppedGroupsDoNotCount) {
+  // Group 1 is dropped by a wide gap, 15 and 9 against 6.25; its 5.75 is nearer to the 6 that is chosen than
+  // 3 is.
+  EXPECT_EQ(margin(Router{.top_k = 3}, {8, 7, 5.75, .5, 6, 3, 2, 2}), 2.75);
+  // One group stays and all of it is chosen: what is left is the gap of the groups, 15 - 9.
+  EXPECT_EQ(margin(Router{.top_k = 2, .topk_group = 1}, kScores), 6);
+}
+
+TEST(RoutingMargin, WithOneGroupOrAllGroupsKeptExpertsAloneDecide) {
+  EXPECT_EQ(margin(Router{.top_k = 4, .n_group = 1, .topk_group = 1}, kScores), 5 - 3);
+  EXPECT_EQ(margin(Router{.top_k = 4, .topk_group = 4}, kScores), 5 - 3);
+}
+
+TEST(RoutingMargin, IsInfiniteWhereNothingIsRejected) {
+  EXPECT_EQ(margin(Router{.top_k = 8, .n_group = 1, .topk_group = 1}, kScores), HUGE_VAL);
+  EXPECT_EQ(margin(Router{.top_k = 8, .topk_group = 4}, kScores), HUGE_VAL);
+}
+
+TEST(RoutingMargin, IsZeroForATie) {
+  EXPECT_EQ(margin(Router{}, std::vector<double>(8, 1)), 0);
+  EXPECT_EQ(margin(Router{.top_k = 3}, {8, 7, 6, 3, 6, 3, 2, 2}), 0);  // between groups 1 and 2
+}
+
+TEST(RoutingMargin, NegativeScoresAreScoresToo) {
+  // Groups (-1 -2) (-4 -8) (-3 -5) (-9 -9), sums -3 -12 -8 -18: 4 between groups; of -1 -2 -3 -5 the third to
+  // the fourth.
+  EXPECT_EQ(margin(Router{.top_k = 3}, {-1, -2, -4, -8, -3, -5, -9, -9}), 2);
 }
 
 }  // namespace

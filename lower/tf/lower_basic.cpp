@@ -1,5 +1,6 @@
 // Rows of the ops that move, look up, multiply and add.
 
+#include "lower/tf/activation.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -72,11 +73,10 @@ std::vector<Tensor> lower_add(FunctionBuilder& f, const Node&, std::span<const T
   return {f.binary("AddV2", f.use(inputs[0]), f.use(inputs[1]))};
 }
 
-std::vector<Tensor> lower_silu_gate(FunctionBuilder& f, const Node&, std::span<const TfOperand> inputs,
-                                    LowerContext&) {
-  const Tensor gate = f.use(inputs[0]);
-  const Tensor silu = f.binary("Mul", gate, f.unary("Sigmoid", gate));
-  return {f.binary("Mul", silu, f.use(inputs[1]))};
+std::vector<Tensor> lower_activation_gate(FunctionBuilder& f, const Node& node,
+                                          std::span<const TfOperand> inputs, LowerContext&) {
+  const Tensor act = activate(f, string_attribute(node, "hidden_act"), f.use(inputs[0]));
+  return {f.binary("Mul", act, f.use(inputs[1]))};
 }
 
 std::vector<Tensor> lower_split_heads(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "lower/tf/activation.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -75,6 +76,14 @@ std::vector<Tensor> unpack(FunctionBuilder& f, std::span<const TfOperand> chunks
   return kernels;
 }
 
+/// act(gate) * up. A silu is written in another order than elsewhere, so that the optimiser sees no swish to
+/// fuse: oneDNN's costs more than the two ops on few rows.
+Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate,
+                     const Tensor& up) {
+  if (hidden_act == "silu") return f.binary("Mul", f.binary("Mul", up, f.unary("Sigmoid", gate)), gate);
+  return f.binary("Mul", activate(f, hidden_act, gate), up);
+}
+
 }  // namespace
 
 std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
@@ -85,8 +94,8 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
              kept = static_cast<uint64_t>(int_attribute(node, "topk_group"));
   const Tensor logits = f.matmul(x, f.use(inputs[1]), string_attribute(node, "layout") == "out_in");
   const Tensor scores = f.unary("Sigmoid", logits);
-  Tensor choice = f.binary("AddV2", scores, f.use(inputs[2]));
-  if (kept < groups) choice = keep_best_groups(f, choice, groups, kept);
+  const Tensor router_scores = f.binary("AddV2", scores, f.use(inputs[2]));
+  const Tensor choice = kept < groups ? keep_best_groups(f, router_scores, groups, kept) : router_scores;
   const Tensor own = top_k(f, choice, k).indices;
   const Tensor forced = f.flatten_rows(f.use(inputs[3]));
   const Tensor first = f.slice_last(forced, 0, 1);
@@ -103,13 +112,15 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
       f.binary("Mul", weights, {f.scalar(DType::f32, float_attribute(node, "routed_scaling_factor")), {}});
   const TensorType& in = inputs[0].tensor.type;
   const std::vector<Dim> dims{in.shape[0], in.shape[1], Dim(k)};
-  return {f.reshape(chosen, dims), f.reshape(weights, dims)};
+  return {f.reshape(chosen, dims), f.reshape(weights, dims),
+          f.reshape(router_scores, {in.shape[0], in.shape[1], router_scores.type.shape.back()})};
 }
 
 std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                   LowerContext&) {
   const auto chunks = static_cast<size_t>(int_attribute(node, "chunks"));
   const bool out_in = string_attribute(node, "layout") == "out_in";
+  const std::string& hidden_act = string_attribute(node, "hidden_act");
   const Tensor x = f.use(inputs[0]);
   const Tensor rows = f.flatten_rows(x);
   const uint64_t k = inputs[1].tensor.type.shape.back().size, hidden = x.type.shape.back().size;
@@ -141,11 +152,8 @@ std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::spa
     order.push_back(FunctionBuilder::nth(parts, static_cast<int>(e)));
     const Tensor mine = f.gather(rows, token_of(order.back()), 0);
     const Tensor gated = f.matmul(mine, gate[i], out_in);
-    // In this order, so that the optimiser sees no swish to fuse: oneDNN's costs more than the two ops on few
-    // rows.
-    const Tensor act =
-        f.binary("Mul", f.binary("Mul", f.matmul(mine, up[i], out_in), f.unary("Sigmoid", gated)), gated);
-    products.push_back(f.matmul(act, down[i], out_in).ref);
+    const Tensor inner = gate_few_rows(f, hidden_act, gated, f.matmul(mine, up[i], out_in));
+    products.push_back(f.matmul(inner, down[i], out_in).ref);
   }
   const std::string slot = f.join(order, DType::i32);
   const DType dtype = x.type.dtype;

@@ -15,7 +15,7 @@ constexpr auto kRows = std::to_array<LowerRow>({
     {"linear", lower_linear},
     {"rms_norm", lower_rms_norm},
     {"add", lower_add},
-    {"silu_gate", lower_silu_gate},
+    {"activation_gate", lower_activation_gate},
     {"split_heads", lower_split_heads},
     {"merge_heads", lower_merge_heads},
     {"repeat_heads", lower_repeat_heads},

@@ -33,7 +33,8 @@ std::vector<Tensor> lower_embedding(FunctionBuilder&, const Node&, std::span<con
 std::vector<Tensor> lower_linear(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_rms_norm(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_add(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
-std::vector<Tensor> lower_silu_gate(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
+std::vector<Tensor> lower_activation_gate(FunctionBuilder&, const Node&, std::span<const TfOperand>,
+                                          LowerContext&);
 std::vector<Tensor> lower_split_heads(FunctionBuilder&, const Node&, std::span<const TfOperand>,
                                       LowerContext&);
 std::vector<Tensor> lower_merge_heads(FunctionBuilder&, const Node&, std::span<const TfOperand>,

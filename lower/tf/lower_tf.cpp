@@ -4,6 +4,7 @@
 #include <set>
 
 #include "contract/check.h"
+#include "lower/tf/activation.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -238,9 +239,14 @@ Contract with_serving_entries(Contract contract, const Block& logits) {
 
 Status lowerable(const Contract& contract) {
   std::vector<std::string> missing;
+  const auto acts = tensorflow_activations();
   const auto visit = [&](const Block& block) {
-    for (const Node& node : block.nodes)
+    for (const Node& node : block.nodes) {
       if (node.op != "call" && !find_lowering(node.op)) missing.push_back(node.op + " in " + block.name);
+      if (!find_attribute(node, "hidden_act")) continue;
+      const std::string& hidden_act = string_attribute(node, "hidden_act");
+      if (std::ranges::count(acts, hidden_act) == 0) missing.push_back(hidden_act + " in " + block.name);
+    }
   };
   std::for_each(contract.blocks.begin(), contract.blocks.end(), visit);
   std::for_each(contract.entries.begin(), contract.entries.end(), visit);

@@ -12,8 +12,10 @@
 
 #include "arch/architecture.h"
 #include "contract/check.h"
+#include "contract/ops/activation.h"
 #include "contract/ops/registry.h"
 #include "contract/text.h"
+#include "lower/tf/activation.h"
 
 namespace tandem {
 namespace {
@@ -108,6 +110,28 @@ TEST(LowerTf, EveryOpOfTheContractHasARow) {
   std::vector<std::string_view> known;
   for (const OpRow& op : ops()) known.push_back(op.name);
   EXPECT_THAT(tensorflow_ops(), testing::UnorderedElementsAreArray(known));
+}
+
+TEST(LowerTf, EveryActivationHasARow) {
+  std::vector<std::string_view> known;
+  for (const Activation& activation : activations()) known.push_back(activation.name);
+  EXPECT_THAT(tensorflow_activations(), testing::UnorderedElementsAreArray(known));
+}
+
+TEST(LowerTf, AGeluInBf16IsComputedInF32) {
+  Json config = llama();
+  config["hidden_act"] = "gelu";
+  const Model model = make_model(config).value();
+  const Contract contract =
+      model.contract(model.rules, DType::bf16, [](const std::string&) { return DType::bf16; }).value();
+  const SavedModelSpec spec = lower_to_tensorflow(contract, expand(model.rules)).value();
+  size_t found = 0;
+  for (const tensorflow::NodeDef& node : functions_of(spec, "decoder_layer").back()->node_def())
+    if (node.op() == "Erf") {
+      ++found;
+      EXPECT_EQ(node.attr().at("T").type(), tensorflow::DT_FLOAT);
+    }
+  EXPECT_EQ(found, 1u);
 }
 
 TEST(LowerTf, G03TheSameContractGivesTheSameBytesWhateverWasLoweredBefore) {
@@ -232,6 +256,10 @@ TEST(LowerTf, C1AnOpWithoutARowIsNamed) {
   contract.entries[0].nodes[0].op = "gelu";
   EXPECT_EQ(lower_to_tensorflow(contract, {}).error().message(),
             "lower_tf_c1: no TensorFlow lowering for gelu in logits");
+  contract.entries[0].nodes[0].op = "activation_gate";
+  contract.entries[0].nodes[0].attributes = {{"hidden_act", std::string("mish")}};
+  EXPECT_EQ(lower_to_tensorflow(contract, {}).error().message(),
+            "lower_tf_c1: no TensorFlow lowering for mish in logits");
 }
 
 TEST(LowerTf, C2AContractNeedsTheEntryLogits) {

@@ -7,8 +7,10 @@
 
 #include <cmath>
 
+#include "contract/ops/activation.h"
 #include "contract/ops/registry.h"
 #include "contract/text.h"
+#include "lower/torch/activation.h"
 #include "lower/torch/torch_ops.h"
 
 namespace tandem {
@@ -52,7 +54,10 @@ std::vector<OpCase> cases() {
       {"linear", {{{2, 3, 4}}, {{5, 4}}, {{5}}}, {{"layout", out_in}}},
       {"rms_norm", {{{2, 3, 4}}, {{4}}}, {{"epsilon", 1e-3}}},
       {"add", {{{2, 3}}, {{2, 3}}}, {}},
-      {"silu_gate", {{{2, 3}}, {{2, 3}}}, {}},
+      {"activation_gate", {{{2, 3}}, {{2, 3}}}, {{"hidden_act", std::string("silu")}}},
+      {"activation_gate", {{{2, 3}}, {{2, 3}}}, {{"hidden_act", std::string("gelu")}}},
+      {"activation_gate", {{{2, 3}}, {{2, 3}}}, {{"hidden_act", std::string("gelu_pytorch_tanh")}}},
+      {"activation_gate", {{{2, 3}}, {{2, 3}}}, {{"hidden_act", std::string("relu")}}},
       {"split_heads", {{{2, 3, 8}}}, {{"heads", k2}}},
       {"split_heads", {{{2, 0, 8}}}, {{"heads", k2}}},
       {"merge_heads", {{{2, 2, 3, 4}}}, {}},
@@ -85,10 +90,10 @@ std::vector<OpCase> cases() {
         experts_in_out,
         experts_out_in,
         experts_out_in},
-       {{"layout", in_out}, {"chunks", k2}}},
+       {{"layout", in_out}, {"chunks", k2}, {"hidden_act", std::string("silu")}}},
       {"experts",
        {{{2, 5, 4}}, {{2, 5, 2}, 2}, {{2, 5, 2}}, experts_out_in, experts_out_in, experts_in_out},
-       {{"layout", out_in}, {"chunks", k1}}},
+       {{"layout", out_in}, {"chunks", k1}, {"hidden_act", std::string("gelu")}}},
       {"cast", {{{2, 3}}}, {{"dtype", f32}}},
   };
 }
@@ -151,6 +156,20 @@ TEST(LowerTorch, EveryOpOfTheContractHasARowAndACase) {
     const auto all = cases();
     EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const OpCase& c) { return c.op == op; })) << op;
   }
+}
+
+TEST(LowerTorch, EveryActivationHasARowAndACase) {
+  std::vector<std::string_view> known;
+  for (const Activation& activation : activations()) known.push_back(activation.name);
+  EXPECT_THAT(torch_activations(), ::testing::UnorderedElementsAreArray(known));
+  for (const std::string_view name : known) {
+    const auto all = cases();
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const OpCase& c) {
+      return c.op == "activation_gate" && std::get<std::string>(c.attributes.at("hidden_act")) == name;
+    })) << name;
+  }
+  EXPECT_EQ(activate("mish", at::Tensor()).error().message(),
+            "lower_torch_c2: activation 'mish' has no PyTorch lowering");
 }
 
 TEST(LowerTorch, TapsHaveTheirFullNamesAndErrorsTheirPlace) {

@@ -8,7 +8,6 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/rsqrt.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/tensor.h>
@@ -18,6 +17,7 @@
 #include <limits>
 
 #include "contract/ops/rotary_table.h"
+#include "lower/torch/activation.h"
 #include "lower/torch/lower_torch.h"
 
 namespace tandem {
@@ -98,7 +98,10 @@ Outputs rms_norm(const TorchCall& call) {
 
 Outputs add(const TorchCall& call) { return one(call[0] + call[1]); }
 
-Outputs silu_gate(const TorchCall& call) { return one(at::silu(call[0]) * call[1]); }
+Outputs activation_gate(const TorchCall& call) {
+  TANDEM_TRY(const at::Tensor gate, activate(string_attribute(call.node, "hidden_act"), call[0]));
+  return one(gate * call[1]);
+}
 
 // ---- rotary and attention
 // ----------------------------------------------------------------------------------------------
@@ -190,18 +193,20 @@ Outputs route(const TorchCall& call) {
   if (forced.numel() != 0 && forced.max().item<int64_t>() >= scores.size(-1))
     return invalid("route_c11", "forced expert {} is not one of {}", forced.max().item<int64_t>(),
                    scores.size(-1));
+  const at::Tensor router_scores = scores + call[2];
   const at::Tensor chosen =
-      at::where(forced.narrow(-1, 0, 1).ge(0), forced, choose(call.node, scores + call[2]));
+      at::where(forced.narrow(-1, 0, 1).ge(0), forced, choose(call.node, router_scores));
   at::Tensor weights = scores.gather(-1, chosen);
   if (bool_attribute(call.node, "norm_topk_prob"))
     weights = weights / (weights.sum({-1}, /*keepdim=*/true) + 1e-20);
-  return std::vector<at::Tensor>{chosen.to(at::kInt),
-                                 weights * float_attribute(call.node, "routed_scaling_factor")};
+  return std::vector<at::Tensor>{
+      chosen.to(at::kInt), weights * float_attribute(call.node, "routed_scaling_factor"), router_scores};
 }
 
 Outputs experts(const TorchCall& call) {
   const auto chunks = static_cast<size_t>(int_attribute(call.node, "chunks"));
   const bool out_in = is_out_in(call.node);
+  const std::string& hidden_act = string_attribute(call.node, "hidden_act");
   const at::Tensor x = call[0].reshape({-1, call[0].size(2)});
   const at::Tensor chosen = call[1].reshape({-1, call[1].size(2)}),
                    weights = call[2].reshape({-1, call[2].size(2)});
@@ -215,7 +220,8 @@ Outputs experts(const TorchCall& call) {
       if (hits.size(0) == 0) continue;
       const at::Tensor token = hits.select(1, 0), place = hits.select(1, 1);
       const at::Tensor rows = x.index_select(0, token);
-      const at::Tensor inner = at::silu(product(rows, gates[i], out_in)) * product(rows, ups[i], out_in);
+      TANDEM_TRY(const at::Tensor gate, activate(hidden_act, product(rows, gates[i], out_in)));
+      const at::Tensor inner = gate * product(rows, ups[i], out_in);
       const at::Tensor weight = weights.index_select(0, token).gather(1, place.unsqueeze(1));
       y.index_add_(0, token, (product(inner, downs[i], out_in) * weight).to(y.scalar_type()));
     }
@@ -224,6 +230,7 @@ Outputs experts(const TorchCall& call) {
 }
 
 constexpr TorchOpRow kRows[] = {
+    {"activation_gate", activation_gate},
     {"add", add},
     {"attention", attention},
     {"cast", cast},
@@ -240,7 +247,6 @@ constexpr TorchOpRow kRows[] = {
     {"rotary_table", rotary_table},
     {"route", route},
     {"select", select},
-    {"silu_gate", silu_gate},
     {"slice", slice},
     {"split_heads", split_heads},
 };
