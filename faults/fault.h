@@ -67,17 +67,29 @@ struct FaultRow {
 };
 std::span<const FaultRow> faults();
 
-/// The row of a name, or the first of a family ("mask"). Null if there is none.
-const FaultRow* find_fault(std::string_view name);
+/// The rows that a name means: the one of that name, or all of a family ("mask"). Empty if there is none.
+std::vector<const FaultRow*> faults_named(std::string_view name);
 
-/// All hypotheses of a node, in the table's order.
+/// What a row says of a site, with the row's name filled in.
+std::vector<Hypothesis> hypotheses_of(const FaultRow& row, const FaultSite& site);
+/// What all rows that are hypotheses say of it, in the table's order.
 std::vector<Hypothesis> hypotheses_at(const FaultSite& site);
+
+/// Every node of every block at every place that it is called from, then those of the entries.
+Status for_each_site(const Contract& contract, const FaultContext& context,
+                     const std::function<void(const FaultSite&)>& visit);
 
 /// The contract with a hypothesis in force at one place: the block of that place's call is cloned, edited,
 /// and called there, in every entry. For an empty place `block` names the entry that is edited. Weights are
 /// the caller's.
 Contract with_hypothesis(const Contract& contract, const std::string& block, const std::string& place,
                          const Hypothesis& hypothesis);
+
+/// The block of the call at a place, for editing: a clone of it under a name of its own, unless no other
+/// place calls it. The place must exist.
+Block& own_block(Contract& contract, const std::string& place);
+/// The name of the block that is called at a place; empty if none is.
+std::string block_at(const Contract& contract, const std::string& place);
 
 /// The contract weight that an operand is at a place.
 std::string weight_name(const std::string& place, const Operand& operand);
