@@ -36,10 +36,7 @@ Hypotheses norm(const FaultSite& site) { return output_of(site, "rms_norm"); }
 Hypotheses attention(const FaultSite& site) { return output_of(site, "attention"); }
 Hypotheses residual(const FaultSite& site) { return output_of(site, "add"); }
 Hypotheses linear(const FaultSite& site) { return output_of(site, "linear"); }
-Hypotheses gate(const FaultSite& site) {
-  Hypotheses found = output_of(site, "activation_gate");
-  return found.empty() ? output_of(site, "silu_gate") : found;
-}
+Hypotheses gate(const FaultSite& site) { return output_of(site, "activation_gate"); }
 
 Hypotheses rotary_table(const FaultSite& site) {
   return site.node.op == "rotary_table" ? rounded_outputs(site, site.node.outputs) : Hypotheses{};

@@ -197,7 +197,7 @@ Hypotheses split(const FaultSite& site) {
 
 // ---- Gate and up.
 
-bool is_gate(const Node& node) { return node.op == "activation_gate" || node.op == "silu_gate"; }
+bool is_gate(const Node& node) { return node.op == "activation_gate"; }
 
 Hypotheses gate_up_of_experts(const FaultSite& site) {
   const auto chunks = static_cast<size_t>(int_attribute(site.node, "chunks"));

@@ -307,7 +307,7 @@ constexpr FaultRow kRows[] = {
     {"rotary.pairing", "rotary pairing", "Neighbouring lanes are paired for halves, or halves for neighbours",
      pairing},
     {"rotary.pairing_of_one", "rotary pairing", "The same for queries alone, or for keys alone",
-     pairing_of_one},
+     pairing_of_one, true, true},
     {"rotary.permuted_rows", "rotary pairing",
      "Rows of the query and key projections were permuted for the other pairing", permuted_rows},
     {"rotary.base", "rotary base", "Another usual base (rope_theta)", base},
