@@ -7,11 +7,10 @@
 #include "contract/text.h"
 #include "convert/direction.h"
 #include "convert/match_report.h"
+#include "convert/saved_model_folder.h"
 #include "convert/side_files.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
-#include "formats/saved_model/saved_model.h"
-#include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/tf/lower_tf.h"
 #include "rules/transform.h"
 
@@ -122,13 +121,6 @@ void add_asset(Plan& plan, std::string_view name, std::string content) {
   plan.spec.assets.push_back({std::string(name), std::move(content)});
 }
 
-std::vector<TensorPlan> in_graph(const std::vector<TensorPlan>& plans) {
-  std::vector<TensorPlan> chosen;
-  for (const TensorPlan& plan : plans)
-    if (plan.row->in_graph) chosen.push_back(plan);
-  return chosen;
-}
-
 void remark_dtype(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
   if (options.dtype)
     plan.remarks.push_back(fmt::format("stored as {}, as --dtype asks", row(*options.dtype).long_name));
@@ -189,30 +181,9 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   return plan;
 }
 
-Status write_bundle(const FileSystem& files, const std::string& prefix, const Plan& plan,
-                    const WatchedSource& tensors) {
-  TANDEM_TRY(const auto writer, TensorBundleWriter::create(files, prefix));
-  TANDEM_CHECK(writer->add_string(std::string(kObjectGraphKey), checkpoint_object_graph(plan.spec)));
-  for (const TensorPlan& tensor : plan.plans) {
-    const TensorInfo* info = tensors.find(tensor.tf);
-    if (!info) return bug("", "the rules made no tensor {}", tensor.tf);
-    TANDEM_CHECK(writer->add(
-        value_key(tensor.tf), info->dtype, info->shape,
-        [&](uint64_t offset, std::span<std::byte> out) { return tensors.read(tensor.tf, offset, out); }));
-  }
-  return writer->finish();
-}
-
-Status write_saved_model_folder(const FileSystem& files, const std::string& folder, const Plan& plan,
-                                const WatchedSource& tensors) {
-  TANDEM_CHECK(files.make_directories(join(folder, "variables")));
-  TANDEM_CHECK(write_bundle(files, join(folder, "variables/variables"), plan, tensors));
-  return write_saved_model(files, folder, plan.spec);
-}
-
 Status write_checkpoint_folder(const FileSystem& files, const std::string& folder, const Plan& plan,
                                const WatchedSource& tensors) {
-  TANDEM_CHECK(write_bundle(files, join(folder, kCheckpointName), plan, tensors));
+  TANDEM_CHECK(write_bundle(files, join(folder, kCheckpointName), plan.spec, plan.plans, tensors));
   for (const SavedAsset& asset : plan.spec.assets) {
     TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
   }
@@ -254,7 +225,7 @@ Result<ConvertReport> convert_forward(const FileSystem& files, OpenedModel sourc
   TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, options.force));
   TANDEM_CHECK(target == ConvertTarget::checkpoint
                    ? write_checkpoint_folder(files, staged.path(), *plan, tensors)
-                   : write_saved_model_folder(files, staged.path(), *plan, tensors));
+                   : write_saved_model_folder(files, staged.path(), plan->spec, plan->plans, tensors));
   ConvertReport report = report_of(source, *plan, tensors, target);
   report.bytes = meter.done();
   TANDEM_CHECK(no_overflow(report.tensors));

@@ -19,17 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "base/host_tensor.h"
 #include "base/tensor_source.h"
 
 namespace tandem {
-
-/// A tensor in memory.
-struct HostTensor {
-  DType dtype = DType::f32;
-  Shape shape;
-  std::vector<std::byte> data;
-};
-using HostTensors = std::map<std::string, HostTensor>;
 
 /// The frameworks there are. The one list of them is in engine.cpp (name, worker program, what to install if
 /// it is missing).

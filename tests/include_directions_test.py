@@ -12,16 +12,17 @@ MAY_USE = {
     "formats": ["base"],
     "contract": ["base"],
     "rules": ["base", "contract"],
+    "faults": ["contract", "rules"],
     "arch": ["contract", "rules"],
     "lower": ["contract", "formats", "rules"],
-    "convert": ["arch", "lower", "formats"],
+    "convert": ["arch", "lower", "formats", "faults"],
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines"],
     "cli": ["verify"],
     "fuzz": ["verify"],
 }
 # What tests may use besides: whole models as input.
-TESTS_MAY_USE = {"lower": ["arch"]}
+TESTS_MAY_USE = {"lower": ["arch"], "faults": ["arch"]}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 

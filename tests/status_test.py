@@ -50,6 +50,17 @@ class Status(unittest.TestCase):
         folders = {path.parent.name for path in (ROOT / "formats").glob("*/CMakeLists.txt")} - {"proto"}
         self.assertEqual(set(table("Formats")), folders)
 
+    def test_faults(self):
+        """docs/faults.md has the rows of faults/*.cpp, in the order of the table."""
+        order = re.findall(r"(\w+)_faults\(\)[,}]", (ROOT / "faults" / "registry.cpp").read_text())
+        text = {re.search(r"(\w+)_faults\(\) \{ return kRows; \}", t).group(1): t
+                for t in (path.read_text() for path in (ROOT / "faults").glob("*.cpp")) if "FaultRow kRows[]" in t}  # fmt: skip
+        self.assertEqual(sorted(order), sorted(text))
+        rows = [row for kind in order for row in re.findall(r'\{"([a-z0-9_]+\.[a-z0-9_]+)",\s*"([^"]+)",', text[kind])]
+        self.assertGreater(len(rows), 40)
+        documented = re.findall(r"^\| `([a-z0-9_.]+)` \| ([^|]+) \| [^|]+ \|$", (ROOT / "docs" / "faults.md").read_text(), re.MULTILINE)
+        self.assertEqual(documented, rows)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,6 +8,25 @@
 namespace tandem {
 namespace {
 
+constexpr int64_t kFarthestDiagonal = 1 << 20;
+
+Status check_form(const Node& node) {
+  if (find_attribute(node, "diagonal")) {
+    const int64_t diagonal = int_attribute(node, "diagonal");
+    if (find_attribute(node, "causal") && !bool_attribute(node, "causal"))
+      return invalid("attention_c7", "diagonal is {} though causal is false", diagonal);
+    if (diagonal < -kFarthestDiagonal || diagonal > kFarthestDiagonal)
+      return invalid("attention_c7", "diagonal is {}, expected {} at most either way", diagonal,
+                     kFarthestDiagonal);
+  }
+  if (!find_attribute(node, "softmax_dtype")) return {};
+  const std::string& word = string_attribute(node, "softmax_dtype");
+  const auto dtype = dtype_named(word);
+  if (!dtype || (*dtype != DType::f32 && *dtype != DType::bf16 && *dtype != DType::f16))
+    return invalid("attention_c8", "softmax_dtype is \"{}\", expected f32, bf16 or f16", word);
+  return {};
+}
+
 Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorType> inputs) {
   const TensorType &q = inputs[0], &k = inputs[1], &v = inputs[2], &mask = inputs[3];
   if (!is_float_of_rank(q, 4))
@@ -25,7 +44,15 @@ Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorTy
     return invalid("attention_c5", "attention_mask is {}, expected {}", mask, i32({batch, tokens}));
   const double scale = float_attribute(node, "scale");
   if (scale <= 0) return invalid("attention_c6", "scale is {}, expected a number above 0", scale);
+  TANDEM_CHECK(check_form(node));
   return std::vector{TensorType{q.dtype, {batch, heads, tokens, v.shape[3]}}};
+}
+
+/// How many keys, from the first on, the query `t` may see.
+size_t seen_keys(const AttentionForm& form, size_t t, size_t tokens) {
+  if (!form.causal) return tokens;
+  const int64_t end = static_cast<int64_t>(t) + form.diagonal + 1;
+  return static_cast<size_t>(std::clamp<int64_t>(end, 0, static_cast<int64_t>(tokens)));
 }
 
 /// softmax of the scores of the allowed keys, exactly 0 for the others; even if none is allowed.
@@ -52,6 +79,10 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
   const size_t batch = q.shape[0], heads = q.shape[1], tokens = q.shape[2], size = q.shape[3];
   const size_t kv_heads = k.shape[1], v_size = v.shape[3];
   const Number scale = static_cast<Number>(float_attribute(node, "scale"));
+  const AttentionForm form = attention_form(node);
+  const auto rounded = [&](Number x) {
+    return form.softmax_dtype ? always_round_to(*form.softmax_dtype, x) : x;
+  };
   Value<Number> y{{batch, heads, tokens, v_size}, {}};
   y.data.reserve(batch * heads * tokens * v_size);
   for (size_t b = 0; b < batch; ++b)
@@ -61,14 +92,16 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
       const Number* values = v.data.data() + kv_head * tokens * v_size;
       for (size_t t = 0; t < tokens; ++t) {
         const size_t query = ((b * heads + h) * tokens + t) * size;
+        // Keys from `end` on are blocked for every mask.
+        const size_t end = seen_keys(form, t, tokens);
         std::vector<bool> allowed(tokens, false);
-        for (size_t s = 0; s <= t; ++s) allowed[s] = mask.data[b * tokens + s] != 0;
-        // Only keys up to t can count: later ones are blocked for every mask.
+        for (size_t s = 0; s < end; ++s) allowed[s] = mask.data[b * tokens + s] != 0;
         const auto dots =
-            row_times_kernel(std::span(q.data).subspan(query, size), keys.first((t + 1) * size), t + 1, true);
+            row_times_kernel(std::span(q.data).subspan(query, size), keys.first(end * size), end, true);
         std::vector<Number> scores(tokens, 0);
-        for (size_t s = 0; s <= t; ++s) scores[s] = static_cast<Number>(dots[s]) * scale;
-        const auto weights = softmax(std::move(scores), allowed);
+        for (size_t s = 0; s < end; ++s) scores[s] = rounded(static_cast<Number>(dots[s]) * scale);
+        auto weights = softmax(std::move(scores), allowed);
+        for (Number& weight : weights) weight = rounded(weight);
         std::vector<double> sums(v_size, 0.0);
         for (size_t s = 0; s < tokens; ++s) {
           if (weights[s] == 0) continue;
@@ -83,7 +116,24 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
 
 }  // namespace
 
-const OpRow kAttention{"attention",    4, 4, {{"scale", AttributeKind::number}}, infer, evaluate<double>,
+const OpRow kAttention{"attention",
+                       4,
+                       4,
+                       {{"scale", AttributeKind::number},
+                        {"causal", AttributeKind::boolean, false},
+                        {"diagonal", AttributeKind::integer, false},
+                        {"softmax_dtype", AttributeKind::text, false}},
+                       infer,
+                       evaluate<double>,
                        evaluate<float>};
+
+AttentionForm attention_form(const Node& node) {
+  AttentionForm form;
+  if (find_attribute(node, "causal")) form.causal = bool_attribute(node, "causal");
+  if (find_attribute(node, "diagonal")) form.diagonal = int_attribute(node, "diagonal");
+  if (find_attribute(node, "softmax_dtype"))
+    form.softmax_dtype = dtype_named(string_attribute(node, "softmax_dtype"));
+  return form;
+}
 
 }  // namespace tandem

@@ -4,15 +4,19 @@
 
 namespace tandem {
 
-/// Causal attention, with grouped heads. With j = h / (heads / kv_heads) (whole numbers):
+/// Attention with grouped heads, causal unless told otherwise. With j = h / (heads / kv_heads) (whole
+/// numbers):
 ///
-///   score[b, h, q, s] = sum_i(q[b, h, q, i] * k[b, j, s, i]) * scale         if s <= q and attention_mask[b,
-///   s] != 0
+///   score[b, h, q, s] = sum_i(q[b, h, q, i] * k[b, j, s, i]) * scale         if s <= q + diagonal (any s
+///   where causal is false) and attention_mask[b, s] != 0
 ///                     = the finite minimum of the type                       otherwise
 ///   y[b, h, q, :]     = sum_s(softmax_s(score[b, h, q, s]) * v[b, j, s, :])
 ///
 /// Causality goes by index, not by position id. A query that may see nothing (left padding) spreads evenly
 /// over all keys: a finite row that nobody reads, never NaN.
+///
+/// causal is true and diagonal 0 where they are absent. softmax_dtype, where it is there, is the type that
+/// the softmax is taken in: scores (before the mask) and softmax are rounded to it, in f64 evaluation too.
 ///
 /// Shapes  q: [batch, heads, tokens, k]    k: [batch, kv_heads, tokens, k]    v: [batch, kv_heads, tokens, v]
 ///         attention_mask: [batch, tokens], 1 for tokens and 0 for padding    y: [batch, heads, tokens, v]
@@ -24,7 +28,19 @@ namespace tandem {
 ///         attention_c4  heads or kv_heads is not fixed, or heads is not a multiple of kv_heads
 ///         attention_c5  attention_mask is not i32[batch, tokens]
 ///         attention_c6  scale is not positive
-/// Source  eager_attention_forward and repeat_kv (transformers, modeling_llama.py); masks of masking_utils.py
+///         attention_c7  diagonal is there though causal is false, or is beyond +-2^20
+///         attention_c8  softmax_dtype is none of f32, bf16 and f16
+/// Source  eager_attention_forward and repeat_kv (transformers, modeling_llama.py); masks of
+/// masking_utils.py;
+///         diagonal as in torch.tril
 extern const OpRow kAttention;
+
+/// Which keys a query sees, and the softmax's type; the optional attributes of a checked node.
+struct AttentionForm {
+  bool causal = true;
+  int64_t diagonal = 0;
+  std::optional<DType> softmax_dtype;
+};
+AttentionForm attention_form(const Node& node);
 
 }  // namespace tandem

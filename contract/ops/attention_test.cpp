@@ -52,6 +52,47 @@ TEST(Attention, C6ScaleIsPositive) {
   EXPECT_EQ(Operands{}.infer(0), "attention_c6: scale is 0, expected a number above 0");
 }
 
+TEST(Attention, C7ADiagonalBelongsToCausalAttention) {
+  const Operands in;
+  const auto of = [&](Attributes attributes) {
+    attributes["scale"] = 1.0;
+    return tandem::infer(node_of("attention", attributes), {in.q, in.k, in.v, in.mask});
+  };
+  EXPECT_EQ(of({{"causal", true}, {"diagonal", int64_t{1}}}), "f32[batch, 4, tokens, 3]");
+  EXPECT_EQ(of({{"causal", false}, {"diagonal", int64_t{1}}}),
+            "attention_c7: diagonal is 1 though causal is false");
+  EXPECT_EQ(of({{"diagonal", int64_t{-2000000}}}),
+            "attention_c7: diagonal is -2000000, expected 1048576 at most either way");
+}
+
+TEST(Attention, C8TheSoftmaxHasAFloatType) {
+  const Operands in;
+  EXPECT_EQ(tandem::infer(node_of("attention", {{"scale", 1.0}, {"softmax_dtype", std::string("i32")}}),
+                          {in.q, in.k, in.v, in.mask}),
+            "attention_c8: softmax_dtype is \"i32\", expected f32, bf16 or f16");
+}
+
+// Three keys of equal score whose values are 1, 10 and 100: the mean tells which were seen.
+TEST(Attention, WhichKeysAQuerySees) {
+  const Value<double> q{{1, 1, 3, 1}, {0, 0, 0}}, v{{1, 1, 3, 1}, {3, 30, 300}}, mask{{1, 3}, {1, 1, 1}};
+  const auto seen = [&](Attributes attributes) {
+    attributes["scale"] = 1.0;
+    return run_f64(node_of("attention", attributes), {q, q, v, mask}).value()[0].data;
+  };
+  EXPECT_THAT(seen({}), ElementsAre(3, 16.5, 111));
+  EXPECT_THAT(seen({{"causal", false}}), ElementsAre(111, 111, 111));
+  EXPECT_THAT(seen({{"diagonal", int64_t{1}}}), ElementsAre(16.5, 111, 111));
+  EXPECT_THAT(seen({{"diagonal", int64_t{-1}}}),
+              ElementsAre(111, 3, 16.5));  // the first sees none: all alike
+}
+
+TEST(Attention, ASoftmaxOfItsOwnTypeRoundsInF64Too) {
+  const Value<double> q{{1, 1, 3, 1}, {0, 0, 0}}, v{{1, 1, 3, 1}, {1, 0, 0}}, mask{{1, 3}, {1, 1, 1}};
+  const auto y = run_f64(node_of("attention", {{"scale", 1.0}, {"softmax_dtype", std::string("bf16")}}),
+                         {q, q, v, mask});
+  EXPECT_EQ(y.value()[0].data[2], 0.333984375);  // the bfloat16 nearest to 1/3
+}
+
 // Each kv head emits a constant, so the output tells which one a query head read.
 TEST(Attention, L05QueryHeadsReadKvHeadsInGroups) {
   const Value<double> q{{1, 4, 1, 1}, {1, 1, 1, 1}}, k{{1, 2, 1, 1}, {1, 1}}, v{{1, 2, 1, 1}, {10, 20}};

@@ -18,12 +18,19 @@ template <class Number>
 Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs) {
   const DType dtype = *dtype_named(string_attribute(node, "dtype"));
   Value<Number> y = inputs[0];
-  for (Number& number : y.data) number = round_to(dtype, number);
+  const bool always = find_attribute(node, "always") && bool_attribute(node, "always");
+  for (Number& number : y.data) number = always ? always_round_to(dtype, number) : round_to(dtype, number);
   return outputs(std::move(y));
 }
 
 }  // namespace
 
-const OpRow kCast{"cast", 1, 1, {{"dtype", AttributeKind::text}}, infer, evaluate<double>, evaluate<float>};
+const OpRow kCast{"cast",
+                  1,
+                  1,
+                  {{"dtype", AttributeKind::text}, {"always", AttributeKind::boolean, false}},
+                  infer,
+                  evaluate<double>,
+                  evaluate<float>};
 
 }  // namespace tandem

@@ -29,5 +29,10 @@ TEST(Cast, RoundsToNearestEvenInF32AndNotAtAllInF64) {
   EXPECT_THAT(run_f64(to("bf16"), {{{1}, {half_way}}}).value()[0].data, ElementsAre(half_way));
 }
 
+TEST(Cast, AlwaysRoundsInF64Too) {
+  const Node node = node_of("cast", {{"dtype", std::string("bf16")}, {"always", true}});
+  EXPECT_THAT(run_f64(node, {{{2}, {1.00390625, 1.01171875}}}).value()[0].data, ElementsAre(1.0, 1.015625));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -89,4 +89,10 @@ inline float round_to(DType dtype, float number) {
   }
 }
 
+/// The same in f64 evaluation too: for a model that rounds by definition.
+inline double always_round_to(DType dtype, double number) {
+  return round_to(dtype, static_cast<float>(number));
+}
+inline float always_round_to(DType dtype, float number) { return round_to(dtype, number); }
+
 }  // namespace tandem

@@ -12,11 +12,13 @@
 #include "contract/ops/embedding.h"
 #include "contract/ops/experts.h"
 #include "contract/ops/fill_like.h"
+#include "contract/ops/gather_heads.h"
 #include "contract/ops/linear.h"
 #include "contract/ops/merge_heads.h"
 #include "contract/ops/positions.h"
 #include "contract/ops/repeat_heads.h"
 #include "contract/ops/rms_norm.h"
+#include "contract/ops/roll.h"
 #include "contract/ops/rotary.h"
 #include "contract/ops/rotary_table.h"
 #include "contract/ops/route.h"
@@ -84,9 +86,9 @@ Status check_attributes(const OpRow& op, const Node& node) {
 
 std::span<const OpRow> ops() {
   static const std::array rows{
-      kActivationGate, kAdd,    kAttention,  kCast,      kConcat,      kEmbedding, kExperts,
-      kFillLike,       kLinear, kMergeHeads, kPositions, kRepeatHeads, kRmsNorm,   kRotary,
-      kRotaryTable,    kRoute,  kSelect,     kSlice,     kSplitHeads,
+      kActivationGate, kAdd,         kAttention,   kCast,       kConcat,    kEmbedding,   kExperts,
+      kFillLike,       kGatherHeads, kLinear,      kMergeHeads, kPositions, kRepeatHeads, kRmsNorm,
+      kRoll,           kRotary,      kRotaryTable, kRoute,      kSelect,    kSlice,       kSplitHeads,
   };
   return rows;
 }

@@ -35,10 +35,12 @@ Result<std::vector<TensorType>> infer(const Node& node, std::span<const TensorTy
     return invalid("route_c8", "routed_scaling_factor is {}, expected a number above 0", factor);
   const std::string &scoring = string_attribute(node, "scoring_func"),
                     &method = string_attribute(node, "topk_method");
-  if (scoring != "sigmoid" || method != "noaux_tc")
-    return unsupported("route_c9",
-                       "scoring_func \"{}\" with topk_method \"{}\", known is \"sigmoid\" with \"noaux_tc\"",
-                       scoring, method);
+  if ((scoring != "sigmoid" && scoring != "softmax") || method != "noaux_tc")
+    return unsupported(
+        "route_c9",
+        "scoring_func \"{}\" with topk_method \"{}\", known are \"sigmoid\" and \"softmax\" with "
+        "\"noaux_tc\"",
+        scoring, method);
   const TensorType chosen = i32({x.shape[0], x.shape[1], static_cast<uint64_t>(top_k)});
   if (forced != chosen) return invalid("route_c4", "forced is {}, expected {}", forced, chosen);
   return std::vector{chosen, TensorType{DType::f32, chosen.shape}, f32({x.shape[0], x.shape[1], experts})};
@@ -102,6 +104,20 @@ Number margin(const Node& node, std::span<const Number> scores) {
 }
 
 template <class Number>
+std::vector<Number> scored(const Node& node, const std::vector<double>& logits) {
+  std::vector<Number> scores(logits.begin(), logits.end());
+  if (string_attribute(node, "scoring_func") == "sigmoid") {
+    for (Number& score : scores) score = sigmoid(score);
+    return scores;
+  }
+  const Number largest_logit = *std::max_element(scores.begin(), scores.end());
+  double sum = 0;
+  for (Number& score : scores) sum += score = std::exp(score - largest_logit);
+  for (Number& score : scores) score = static_cast<Number>(score / sum);
+  return scores;
+}
+
+template <class Number>
 Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs) {
   const Value<Number>&x = inputs[0], &kernel = inputs[1], &bias = inputs[2], &forced = inputs[3];
   const bool out_in = string_attribute(node, "layout") == "out_in";
@@ -111,11 +127,9 @@ Outputs<Number> evaluate(const Node& node, std::span<const Value<Number>> inputs
   for (size_t row = 0; row < rows(x); ++row) {
     const auto logits = row_times_kernel(std::span(x.data).subspan(row * hidden, hidden),
                                          std::span(kernel.data), experts, out_in);
-    std::vector<Number> scores(experts), choice(experts);
-    for (size_t e = 0; e < experts; ++e) {
-      scores[e] = sigmoid(static_cast<Number>(logits[e]));
-      choice[e] = scores[e] + bias.data[e];
-    }
+    std::vector<Number> scores = scored<Number>(node, logits), choice(experts);
+    for (size_t e = 0; e < experts; ++e) choice[e] = scores[e] + bias.data[e];
+    if (find_attribute(node, "bias_in_weights") && bool_attribute(node, "bias_in_weights")) scores = choice;
     router_scores.data.insert(router_scores.data.end(), choice.begin(), choice.end());
     std::vector<size_t> picked;
     if (forced.data[row * top_k] >= 0) {
@@ -153,7 +167,8 @@ const OpRow kRoute{"route",
                     {"norm_topk_prob", AttributeKind::boolean},
                     {"routed_scaling_factor", AttributeKind::number},
                     {"scoring_func", AttributeKind::text},
-                    {"topk_method", AttributeKind::text}},
+                    {"topk_method", AttributeKind::text},
+                    {"bias_in_weights", AttributeKind::boolean, false}},
                    infer,
                    evaluate<double>,
                    evaluate<float>};

@@ -6,13 +6,14 @@ namespace tandem {
 
 /// Which experts each token goes to, and how much each counts.
 ///
-///   s = sigmoid(x . kernel)                          scores, in f32 whatever x is
+///   s = sigmoid(x . kernel), or softmax over experts  scores, in f32 whatever x is; by scoring_func
 ///   c = s + bias                                     used only to choose
 ///   group score = the sum of the two largest c in each of n_group contiguous groups; the best topk_group
 ///   groups stay, c of all others becomes -infinity
 ///   chosen = the top_k experts of the largest c, largest first; the lowest number first among equals
 ///            (or forced, where forced[..., 0] >= 0)
-///   weights = s[chosen], divided by (their sum + 1e-20) if norm_topk_prob, then times routed_scaling_factor
+///   weights = s[chosen] (c[chosen] where bias_in_weights is there and true), divided by (their sum + 1e-20)
+///             if norm_topk_prob, then times routed_scaling_factor
 ///   router_scores = c as it was before groups were dropped, whatever is forced
 ///
 /// Outputs chosen, weights, router_scores
@@ -27,11 +28,11 @@ namespace tandem {
 ///         route_c6  topk_group is not 1 to n_group
 ///         route_c7  top_k is not 1 to the experts of topk_group groups
 ///         route_c8  routed_scaling_factor is not positive
-///         route_c9  scoring_func is not "sigmoid" or topk_method not "noaux_tc" (unsupported)
-///         route_c10 layout is neither "in_out" nor "out_in"
-///         route_c11 (when run) a forced expert does not exist
-/// Source  DeepseekV3TopkRouter (transformers, modeling_deepseek_v3.py). PyTorch leaves the order of the
-/// chosen open;
+///         route_c9  scoring_func is neither "sigmoid" nor "softmax", or topk_method is not "noaux_tc"
+///         (unsupported) route_c10 layout is neither "in_out" nor "out_in" route_c11 (when run) a forced
+///         expert does not exist
+/// Source  DeepseekV3TopkRouter (transformers, modeling_deepseek_v3.py); softmax scores:
+/// modeling_deepseek_v2.py. PyTorch leaves the order of the chosen open;
 ///         TensorFlow's top_k has the one written here
 extern const OpRow kRoute;
 

@@ -90,9 +90,11 @@ TEST(Route, C8TheFactorIsPositive) {
 }
 
 TEST(Route, C9OtherRoutersAreRefusedByName) {
-  EXPECT_EQ(Router{.scoring_func = "softmax"}.infer(),
-            "route_c9: scoring_func \"softmax\" with topk_method \"noaux_tc\", known is \"sigmoid\" with "
-            "\"noaux_tc\"");
+  EXPECT_EQ(Router{.scoring_func = "softmax"}.infer(), "i32[batch, tokens, 3], f32[batch, tokens, 3]");
+  EXPECT_EQ(
+      Router{.scoring_func = "tanh"}.infer(),
+      "route_c9: scoring_func \"tanh\" with topk_method \"noaux_tc\", known are \"sigmoid\" and \"softmax\" "
+      "with \"noaux_tc\"");
 }
 
 TEST(Route, C10LayoutIsOneOfTwo) {
@@ -125,6 +127,28 @@ TEST(Route, RouterScoresAreThoseThatChoose) {
     EXPECT_EQ(scores.shape, (Shape{1, 1, 8}));
     EXPECT_THAT(scores.data, expected);
   }
+}
+
+TEST(Route, ABiasInTheWeightsIsAskedForByName) {
+  Node node = Router{.top_k = 2, .norm_topk_prob = false, .factor = 1}.node();
+  node.attributes["bias_in_weights"] = true;
+  const auto routed =
+      run_f64(node, {{{1, 1, 1}, {1}}, {{1, 8}, kLogits}, {{8}, kBias}, {{1, 1, 2}, {-1, -1}}}).value();
+  EXPECT_THAT(routed[1].data, Pointwise(DoubleNear(1e-5), {0.9, 0.8}));
+}
+
+// Logits ln 1, ln 2, ln 3, ln 4 and the rest far below.
+TEST(Route, SoftmaxScoresSumToOne) {
+  const std::vector<double> logits{0, std::log(2.0), std::log(3.0), std::log(4.0), -50, -50, -50, -50};
+  const Router router{.top_k = 2,
+                      .n_group = 1,
+                      .topk_group = 1,
+                      .norm_topk_prob = false,
+                      .factor = 1,
+                      .scoring_func = "softmax"};
+  const auto routed = router.run(logits, std::vector<double>(8));
+  EXPECT_THAT(routed[0].data, ElementsAre(3, 2));
+  EXPECT_THAT(routed[1].data, Pointwise(DoubleNear(1e-12), {0.4, 0.3}));
 }
 
 // Groups (.90 .80) (.60 .55) (.50 .65) (.20 .15): the best single scores would keep the same two groups as

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "contract/ops/attention.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -18,6 +19,7 @@ double lowest(DType dtype) {
 
 struct Shapes {
   Dim batch, kv_heads, group, keys, key_size, value_size;
+  AttentionForm form;
 };
 
 /// Softmax(q k^T) v for queries [batch, kv_heads, group, queries, key_size] that are already scaled.
@@ -35,24 +37,34 @@ Tensor attend(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor
   };
   Tensor scores = f.batch_matmul(fold(q, s.key_size), k, true);
   scores = f.reshape(scores, {s.batch, s.kv_heads, s.group, queries, s.keys});
+  const auto rounded = [&](const Tensor& x) {  // to the softmax's own type, and back
+    return s.form.softmax_dtype ? f.cast(f.cast(x, *s.form.softmax_dtype), x.type.dtype) : x;
+  };
+  scores = rounded(scores);
   const Tensor blocked{f.node("SelectV2", {allowed.ref, scores.ref, f.scalar(dtype, lowest(dtype))},
                               {attr("T", dtype)}, "output"),
                        scores.type};
   const Tensor wide = f.cast(blocked, DType::f32);
   const Tensor soft{f.node("Softmax", {wide.ref}, {attr("T", DType::f32)}, "softmax"), wide.type};
-  const Tensor mixed = f.batch_matmul(fold(f.cast(soft, dtype), s.keys), v, false);
+  const Tensor mixed = f.batch_matmul(fold(f.cast(rounded(soft), dtype), s.keys), v, false);
   return f.reshape(mixed, {s.batch, s.kv_heads, s.group, queries, s.value_size});
 }
 
 /// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true.
-Tensor allowed_keys(FunctionBuilder& f, const Tensor& mask, const std::string& query_index, const Dim& keys) {
+Tensor allowed_keys(FunctionBuilder& f, const Tensor& mask, const std::string& query_index, const Shapes& s) {
+  const Dim& keys = s.keys;
   const Tensor real{f.node("Greater", {mask.ref, f.scalar(0)}, {attr("T", DType::i32)}, "z"),
                     {DType::boolean, mask.type.shape}};
   const Tensor wide{
       f.node("Reshape", {real.ref, f.shape({Dim(mask.type.shape[0]), Dim(1), Dim(1), Dim(1), std::nullopt})},
              {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
       {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
-  const Tensor rows = f.expand_dims({query_index, {DType::i32, {Dim("rows")}}}, -1);
+  if (!s.form.causal) return wide;
+  const std::string last_key =
+      s.form.diagonal == 0 ? query_index
+                           : f.node("AddV2", {query_index, f.scalar(static_cast<int32_t>(s.form.diagonal))},
+                                    {attr("T", DType::i32)}, "z");
+  const Tensor rows = f.expand_dims({last_key, {DType::i32, {Dim("rows")}}}, -1);
   const std::string columns = f.range(f.scalar(0), f.axis(keys));
   const std::string past = f.node("LessEqual", {columns, rows.ref}, {attr("T", DType::i32)}, "z");
   return {f.node("LogicalAnd", {wide.ref, past}, {}, "z"), {DType::boolean, {}}};
@@ -90,7 +102,7 @@ tensorflow::FunctionDef loop_body(const std::string& name, const std::vector<Ten
   const std::string begin = one_axis(f, "Mul", "counter", size);
   const std::string index =
       one_axis(f, "AddV2", f.range(f.scalar(0), size), begin);  // XLA wants a range it can see
-  const Tensor mixed = attend(f, queries, in[4], in[5], allowed_keys(f, in[6], index, s.keys), s, chunk);
+  const Tensor mixed = attend(f, queries, in[4], in[5], allowed_keys(f, in[6], index, s), s, chunk);
   const std::string outputs = f.node("TensorListSetItem", {"outputs", "counter", mixed.ref},
                                      {attr("element_dtype", mixed.type.dtype)}, "output_handle");
   f.result("counter_out", {one_axis(f, "AddV2", "counter", f.scalar(1)), {DType::i32, {}}});
@@ -174,14 +186,14 @@ std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::s
                                     LowerContext& context) {
   const Tensor q = f.use(inputs[0]), k = f.use(inputs[1]), v = f.use(inputs[2]), mask = f.use(inputs[3]);
   const uint64_t heads = q.type.shape[1].size, kv_heads = k.type.shape[1].size;
-  const Shapes s{q.type.shape[0], Dim(kv_heads),   Dim(heads / kv_heads),
-                 q.type.shape[2], q.type.shape[3], v.type.shape[3]};
+  const Shapes s{q.type.shape[0], Dim(kv_heads),   Dim(heads / kv_heads), q.type.shape[2],
+                 q.type.shape[3], v.type.shape[3], attention_form(node)};
   const Tensor scaled = f.binary("Mul", q, {f.scalar(q.type.dtype, float_attribute(node, "scale")), {}});
   const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.keys, s.key_size});
   const Tensor mixed =
       context.query_chunk > 0
           ? attend_in_chunks(f, grouped, k, v, mask, s, context)
-          : attend(f, grouped, k, v, allowed_keys(f, mask, f.range(f.scalar(0), f.axis(s.keys)), s.keys), s,
+          : attend(f, grouped, k, v, allowed_keys(f, mask, f.range(f.scalar(0), f.axis(s.keys)), s), s,
                    s.keys);
   return {f.reshape(mixed, {s.batch, Dim(heads), s.keys, s.value_size})};
 }

@@ -105,6 +105,23 @@ std::vector<Tensor> lower_repeat_heads(FunctionBuilder& f, const Node& node,
            type}};
 }
 
+std::vector<Tensor> lower_gather_heads(FunctionBuilder& f, const Node& node,
+                                       std::span<const TfOperand> inputs, LowerContext&) {
+  const std::vector<int64_t>& order = ints_attribute(node, "order");
+  const Tensor indices{f.constant({order.begin(), order.end()}), {DType::i32, {Dim(order.size())}}};
+  return {f.gather(f.use(inputs[0]), indices, 1)};
+}
+
+std::vector<Tensor> lower_roll(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
+                               LowerContext&) {
+  const Tensor x = f.use(inputs[0]);
+  const std::string shift = f.scalar(static_cast<int32_t>(int_attribute(node, "shift")));
+  const std::string axis = f.scalar(static_cast<int32_t>(int_attribute(node, "axis")));
+  return {{f.node("Roll", {x.ref, shift, axis},
+                  {attr("T", x.type.dtype), attr("Tshift", DType::i32), attr("Taxis", DType::i32)}, "output"),
+           x.type}};
+}
+
 std::vector<Tensor> lower_slice(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                 LowerContext&) {
   const auto begin = static_cast<int32_t>(int_attribute(node, "begin"));

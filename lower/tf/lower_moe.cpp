@@ -93,7 +93,10 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
   const auto groups = static_cast<uint64_t>(int_attribute(node, "n_group")),
              kept = static_cast<uint64_t>(int_attribute(node, "topk_group"));
   const Tensor logits = f.matmul(x, f.use(inputs[1]), string_attribute(node, "layout") == "out_in");
-  const Tensor scores = f.unary("Sigmoid", logits);
+  const Tensor scores =
+      string_attribute(node, "scoring_func") == "sigmoid"
+          ? f.unary("Sigmoid", logits)
+          : Tensor{f.node("Softmax", {logits.ref}, {attr("T", DType::f32)}, "softmax"), logits.type};
   const Tensor router_scores = f.binary("AddV2", scores, f.use(inputs[2]));
   const Tensor choice = kept < groups ? keep_best_groups(f, router_scores, groups, kept) : router_scores;
   const Tensor own = top_k(f, choice, k).indices;
@@ -103,7 +106,9 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
       f.node("GreaterEqual", {first.ref, f.scalar(0)}, {attr("T", DType::i32)}, "z");
   const Tensor chosen{f.node("SelectV2", {is_forced, forced.ref, own.ref}, {attr("T", DType::i32)}, "output"),
                       own.type};
-  Tensor weights = f.gather(scores, chosen, 1, 1);
+  const bool bias_in_weights =
+      find_attribute(node, "bias_in_weights") && bool_attribute(node, "bias_in_weights");
+  Tensor weights = f.gather(bias_in_weights ? router_scores : scores, chosen, 1, 1);
   if (bool_attribute(node, "norm_topk_prob")) {
     const Tensor total = f.binary("AddV2", sum_last(f, weights, true), {f.scalar(DType::f32, 1e-20), {}});
     weights = f.binary("RealDiv", weights, total);

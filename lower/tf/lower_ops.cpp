@@ -19,6 +19,8 @@ constexpr auto kRows = std::to_array<LowerRow>({
     {"split_heads", lower_split_heads},
     {"merge_heads", lower_merge_heads},
     {"repeat_heads", lower_repeat_heads},
+    {"gather_heads", lower_gather_heads},
+    {"roll", lower_roll},
     {"slice", lower_slice},
     {"concat", lower_concat},
     {"rotary_table", lower_rotary_table},

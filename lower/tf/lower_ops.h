@@ -41,6 +41,9 @@ std::vector<Tensor> lower_merge_heads(FunctionBuilder&, const Node&, std::span<c
                                       LowerContext&);
 std::vector<Tensor> lower_repeat_heads(FunctionBuilder&, const Node&, std::span<const TfOperand>,
                                        LowerContext&);
+std::vector<Tensor> lower_gather_heads(FunctionBuilder&, const Node&, std::span<const TfOperand>,
+                                       LowerContext&);
+std::vector<Tensor> lower_roll(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_slice(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_concat(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_cast(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);

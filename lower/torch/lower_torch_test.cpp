@@ -42,6 +42,14 @@ Attributes routing(const std::string& layout, bool norm) {
           {"topk_method", std::string("noaux_tc")}};
 }
 
+/// Softmax scores, and weights that hold the bias.
+Attributes other_routing() {
+  Attributes attributes = routing("in_out", true);
+  attributes["scoring_func"] = std::string("softmax");
+  attributes["bias_in_weights"] = true;
+  return attributes;
+}
+
 std::vector<OpCase> cases() {
   const std::string in_out = "in_out", out_in = "out_in", f32 = "f32";
   const InputCase experts_in_out{{2, 4, 3}}, experts_out_in{{2, 3, 4}};
@@ -62,6 +70,8 @@ std::vector<OpCase> cases() {
       {"split_heads", {{{2, 0, 8}}}, {{"heads", k2}}},
       {"merge_heads", {{{2, 2, 3, 4}}}, {}},
       {"repeat_heads", {{{2, 1, 3, 4}}}, {{"heads", k3}}},
+      {"gather_heads", {{{2, 2, 3, 4}}}, {{"order", std::vector<int64_t>{1, 0, 1}}}},
+      {"roll", {{{2, 3, 4}}}, {{"axis", k1}, {"shift", k2}}},
       {"slice", {{{2, 3, 8}}}, {{"begin", k2}, {"size", k3}}},
       {"concat", {{{2, 3, 4}}, {{2, 3, 2}}}, {}},
       {"rotary_table",
@@ -78,7 +88,17 @@ std::vector<OpCase> cases() {
       {"rotary", {{{2, 2, 3, 4}}, {{2, 3, 4}}, {{2, 3, 4}}}, {{"interleaved", false}}},
       {"rotary", {{{2, 2, 3, 4}}, {{2, 3, 4}}, {{2, 3, 4}}}, {{"interleaved", true}}},
       {"attention", {{{2, 4, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 6}}, {{2, 5}, 2}}, {{"scale", 1.7}}},
+      {"attention",
+       {{{2, 4, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 6}}, {{2, 5}, 2}},
+       {{"scale", 1.7}, {"causal", false}}},
+      {"attention",
+       {{{2, 4, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 6}}, {{2, 5}, 2}},
+       {{"scale", 1.7}, {"diagonal", k1}}},
+      {"attention",
+       {{{2, 4, 5, 3}}, {{2, 2, 5, 3}}, {{2, 2, 5, 6}}, {{2, 5}, 2}},
+       {{"scale", 1.7}, {"diagonal", -k1}, {"softmax_dtype", std::string("bf16")}}},
       {"route", {{{2, 5, 4}}, {{4, 8}}, {{8}}, {{2, 5, 3}, 0, -1}}, routing(in_out, true)},
+      {"route", {{{2, 5, 4}}, {{4, 8}}, {{8}}, {{2, 5, 3}, 0, -1}}, other_routing()},
       {"route", {{{2, 5, 4}}, {{8, 4}}, {{8}}, {{2, 5, 3}, 8}}, routing(out_in, false)},
       {"experts",
        {{{2, 5, 4}},
@@ -95,6 +115,7 @@ std::vector<OpCase> cases() {
        {{{2, 5, 4}}, {{2, 5, 2}, 2}, {{2, 5, 2}}, experts_out_in, experts_out_in, experts_in_out},
        {{"layout", out_in}, {"chunks", k1}, {"hidden_act", std::string("gelu")}}},
       {"cast", {{{2, 3}}}, {{"dtype", f32}}},
+      {"cast", {{{2, 3}}}, {{"dtype", std::string("bf16")}, {"always", true}}},
   };
 }
 

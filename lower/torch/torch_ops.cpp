@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/roll.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/sort.h>
@@ -16,6 +17,7 @@
 
 #include <limits>
 
+#include "contract/ops/attention.h"
 #include "contract/ops/rotary_table.h"
 #include "lower/torch/activation.h"
 #include "lower/torch/lower_torch.h"
@@ -32,6 +34,11 @@ bool is_out_in(const Node& node) { return string_attribute(node, "layout") == "o
 /// x . kernel for either layout.
 at::Tensor product(const at::Tensor& x, const at::Tensor& kernel, bool out_in) {
   return at::linear(x, out_in ? kernel : kernel.t());
+}
+
+/// Rounded to a float type in f64 evaluation too; by way of f32, as the contract's evaluator does.
+at::Tensor rounded(const at::Tensor& x, at::ScalarType type) {
+  return (x.scalar_type() == at::kDouble ? x.to(at::kFloat) : x).to(type);
 }
 
 // ---- shapes and constants
@@ -68,6 +75,14 @@ Outputs repeat_heads(const TorchCall& call) {
   return one(x.expand({x.size(0), int_attribute(call.node, "heads"), x.size(2), x.size(3)}));
 }
 
+Outputs gather_heads(const TorchCall& call) {
+  return one(call[0].index_select(1, at::tensor(at::ArrayRef<int64_t>(ints_attribute(call.node, "order")))));
+}
+
+Outputs roll(const TorchCall& call) {
+  return one(at::roll(call[0], int_attribute(call.node, "shift"), int_attribute(call.node, "axis")));
+}
+
 Outputs slice(const TorchCall& call) {
   return one(call[0].narrow(-1, int_attribute(call.node, "begin"), int_attribute(call.node, "size")));
 }
@@ -76,7 +91,8 @@ Outputs concat(const TorchCall& call) { return one(at::cat({call[0], call[1]}, -
 
 Outputs cast(const TorchCall& call) {
   TANDEM_TRY(const at::ScalarType type, torch_type(*dtype_named(string_attribute(call.node, "dtype"))));
-  return one(call[0].to(call.type(type)));
+  const bool always = find_attribute(call.node, "always") && bool_attribute(call.node, "always");
+  return one(always ? rounded(call[0], type).to(call.type(type)) : call[0].to(call.type(type)));
 }
 
 // ---- dense
@@ -153,15 +169,22 @@ Outputs attention(const TorchCall& call) {
   const at::Tensor k = for_each_query_head(call[1], q.size(1)), v = for_each_query_head(call[2], q.size(1));
   const at::Tensor seen = call[3].ne(0).unsqueeze(1).unsqueeze(1);  // [batch, 1, 1, keys]
   const at::Tensor keys = at::arange(k.size(2));
+  const AttentionForm form = attention_form(call.node);
+  TANDEM_TRY(const at::ScalarType softmax_type, torch_type(form.softmax_dtype.value_or(DType::f32)));
+  const auto in_softmax_type = [&](const at::Tensor& x) {  // and back
+    return form.softmax_dtype ? rounded(x, softmax_type).to(x.scalar_type()) : x;
+  };
   std::vector<at::Tensor> parts;
   for (int64_t begin = 0; begin == 0 || begin < q.size(2); begin += kQueries) {
     const int64_t count = std::min(kQueries, q.size(2) - begin);
     const at::Tensor queries = at::arange(begin, begin + count).unsqueeze(-1);
-    const at::Tensor allowed = keys.le(queries).logical_and(seen);  // [batch, 1, queries, keys]
-    const at::Tensor scores =
-        at::matmul(q.narrow(2, begin, count), k.transpose(2, 3)) * float_attribute(call.node, "scale");
+    const at::Tensor allowed = form.causal ? keys.le(queries + form.diagonal).logical_and(seen)
+                                           : seen;  // [batch, 1, queries or 1, keys]
+    const at::Tensor scores = in_softmax_type(at::matmul(q.narrow(2, begin, count), k.transpose(2, 3)) *
+                                              float_attribute(call.node, "scale"));
     const at::Tensor masked = scores.masked_fill(allowed.logical_not(), finite_minimum(scores.scalar_type()));
-    parts.push_back(at::matmul(at::softmax(masked, -1, call.wide()).to(v.scalar_type()), v));
+    const at::Tensor weights = in_softmax_type(at::softmax(masked, -1, call.wide()));
+    parts.push_back(at::matmul(weights.to(v.scalar_type()), v));
   }
   return one(at::cat(parts, 2));
 }
@@ -187,8 +210,9 @@ at::Tensor choose(const Node& node, const at::Tensor& choice) {
 }
 
 Outputs route(const TorchCall& call) {
-  const at::Tensor scores =
-      product(call[0].to(call.wide()), call[1], is_out_in(call.node)).sigmoid();  // [batch, tokens, experts]
+  const at::Tensor logits = product(call[0].to(call.wide()), call[1], is_out_in(call.node));
+  const bool sigmoid = string_attribute(call.node, "scoring_func") == "sigmoid";
+  const at::Tensor scores = sigmoid ? logits.sigmoid() : at::softmax(logits, -1);  // [batch, tokens, experts]
   const at::Tensor forced = call[3].to(at::kLong);
   if (forced.numel() != 0 && forced.max().item<int64_t>() >= scores.size(-1))
     return invalid("route_c11", "forced expert {} is not one of {}", forced.max().item<int64_t>(),
@@ -196,7 +220,9 @@ Outputs route(const TorchCall& call) {
   const at::Tensor router_scores = scores + call[2];
   const at::Tensor chosen =
       at::where(forced.narrow(-1, 0, 1).ge(0), forced, choose(call.node, router_scores));
-  at::Tensor weights = scores.gather(-1, chosen);
+  const bool bias_in_weights =
+      find_attribute(call.node, "bias_in_weights") && bool_attribute(call.node, "bias_in_weights");
+  at::Tensor weights = (bias_in_weights ? router_scores : scores).gather(-1, chosen);
   if (bool_attribute(call.node, "norm_topk_prob"))
     weights = weights / (weights.sum({-1}, /*keepdim=*/true) + 1e-20);
   return std::vector<at::Tensor>{
@@ -238,11 +264,13 @@ constexpr TorchOpRow kRows[] = {
     {"embedding", embedding},
     {"experts", experts},
     {"fill_like", fill_like},
+    {"gather_heads", gather_heads},
     {"linear", linear},
     {"merge_heads", merge_heads},
     {"positions", positions},
     {"repeat_heads", repeat_heads},
     {"rms_norm", rms_norm},
+    {"roll", roll},
     {"rotary", rotary},
     {"rotary_table", rotary_table},
     {"route", route},
