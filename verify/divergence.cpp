@@ -362,7 +362,7 @@ class Search {
     }
     const Contract edited =
         with_hypothesis(*sides_.contract, walk.place.empty() ? walk.edit_entry : walk.block->name, walk.place, hypothesis);
-    return sides_.exact->edit(to_text(edited), weights);
+    return sides_.exact->edit(print(edited), weights);
   }
 
   /// The taps of a layer with the edit in force against the other side's.
@@ -537,7 +537,7 @@ Json to_json(const Divergence& divergence) {
 Result<std::optional<Divergence>> diagnose(const Sides& sides, const std::vector<Probe>& probes,
                                            const LayerLevel* layers, const ModuleLevel* modules,
                                            const DiagnosisInputs& inputs) {
-  const Stack& stack = *sides.stack;
+  const LayerStack& stack = *sides.stack;
   if (layers) {
     const TapPlace* before[] = {&stack.rotary, &stack.embedding};
     const TapPlace* after[] = {&stack.norm, &stack.head};

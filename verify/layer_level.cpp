@@ -372,7 +372,7 @@ class LayerComparison {
   }
 
   const Sides& sides_;
-  const Stack& stack_;
+  const LayerStack& stack_;
   bool inside_ = false, reference_inside_ = false;
   LayerLevel level_;
 };
@@ -399,7 +399,7 @@ Json to_json(const RoutingResult& routing) {
 
 }  // namespace
 
-Result<bool> sees_inside(Engine& engine, const Stack& stack) {
+Result<bool> sees_inside(Engine& engine, const LayerStack& stack) {
   HostTensor positions{DType::i32, {1, 1}, std::vector<std::byte>(sizeof(int32_t))};
   const auto values = engine.values("logits", Scope::entry, {{"position_ids", positions}}, {stack.rotary.value});
   if (values.ok()) return true;

@@ -4,7 +4,7 @@
 
 #include "contract/graph.h"
 #include "verify/model_level.h"
-#include "verify/stack.h"
+#include "verify/layer_stack.h"
 #include "verify/tap.h"
 
 namespace tandem {
@@ -16,14 +16,14 @@ struct Sides {
   Engine* exact = nullptr;
   bool reference_is_left = true;
   const Contract* contract = nullptr;
-  const Stack* stack = nullptr;
+  const LayerStack* stack = nullptr;
   Tolerance tolerance = kTolerances[0];
   std::string_view name_of_reference() const { return reference_is_left ? "left" : "right"; }
   std::string_view name_of_other() const { return reference_is_left ? "right" : "left"; }
 };
 
 /// True if values inside the engine's entries can be had (Engine::values). Errors: those of the engine.
-Result<bool> sees_inside(Engine& engine, const Stack& stack);
+Result<bool> sees_inside(Engine& engine, const LayerStack& stack);
 
 /// What one layer's router chose on both sides, over the real tokens of all probes.
 struct RoutingResult {

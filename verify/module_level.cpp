@@ -16,7 +16,7 @@ struct Place {
 class ModuleComparison {
  public:
   explicit ModuleComparison(const Sides& sides) : sides_(sides) {
-    const Stack& stack = *sides.stack;
+    const LayerStack& stack = *sides.stack;
     places_.push_back({stack.embedding.tap, stack.embedding.value});
     for (const Node& node : stack.entry->nodes)
       if (node.op == "call") places_.push_back({node.tap, node.outputs[0]});

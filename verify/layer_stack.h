@@ -29,7 +29,7 @@ struct LayerPlace {
 };
 
 /// The entry "logits".
-struct Stack {
+struct LayerStack {
   const Block* entry;
   TapPlace rotary;       ///< cosines (their node makes the sines too)
   TapPlace embedding;
@@ -40,10 +40,10 @@ struct Stack {
 
 /// Errors: unsupported (verify_c6) the contract is no stack of layers: an entry "logits" with an embedding,
 /// calls, a last norm and a head, and one entry "layer_N" for each call. The contract must outlive it.
-Result<Stack> stack_of(const Contract& contract);
+Result<LayerStack> layer_stack_of(const Contract& contract);
 
 /// Every tap of the stack by name, in order.
-std::vector<std::string> tap_names(const Stack& stack);
+std::vector<std::string> tap_names(const LayerStack& stack);
 
 /// The axis that runs over tokens, 1 if none is named so.
 size_t token_axis(const TensorType& type);

@@ -1,4 +1,4 @@
-#include "verify/stack.h"
+#include "verify/layer_stack.h"
 
 #include <algorithm>
 
@@ -45,8 +45,8 @@ size_t token_axis(const TensorType& type) {
   return 1;
 }
 
-Result<Stack> stack_of(const Contract& contract) {
-  Stack stack{};
+Result<LayerStack> layer_stack_of(const Contract& contract) {
+  LayerStack stack{};
   stack.entry = find_entry(contract, "logits");
   if (!stack.entry) return no_stack("no entry logits");
   TANDEM_TRY(const ValueTypes types, infer_types(contract, *stack.entry));
@@ -68,7 +68,7 @@ Result<Stack> stack_of(const Contract& contract) {
   return stack;
 }
 
-std::vector<std::string> tap_names(const Stack& stack) {
+std::vector<std::string> tap_names(const LayerStack& stack) {
   std::vector<std::string> names{stack.rotary.tap, stack.embedding.tap};
   for (const LayerPlace& layer : stack.layers)
     for (const TapPlace& tap : layer.taps) names.push_back(tap.tap);
