@@ -2,6 +2,8 @@
 
 #include "verify/verify.h"
 
+#include <cmath>
+
 #include "cli/command.h"
 #include "cli/progress.h"
 
@@ -9,6 +11,8 @@ namespace tandem {
 namespace {
 
 constexpr size_t kShownNearTies = 10;
+constexpr size_t kShownDifferences = 10;
+constexpr uint64_t kMaxPrompts = 1'000'000;
 
 struct Flags {
   std::string left, right;
@@ -23,33 +27,43 @@ constexpr const char* kFooter =
     "or tf: (TensorFlow). A SavedModel runs in tf, a Hugging Face folder in hf, unless told otherwise.\n"
     "\n"
     "Levels:\n"
-    "  weights  every tensor, bit for bit, or exactly the rounded value; says that the sides are consistent "
+    "  weights     every tensor, bit for bit, or exactly the rounded value; says that the sides are "
+    "consistent "
     "with the rules\n"
-    "  model    logits at real tokens: short, padded, 700 tokens, and gapped positions past every scaling "
-    "boundary\n"
+    "  model       logits at real tokens: short, padded, 700 tokens, gapped positions past every scaling "
+    "boundary, and a text\n"
+    "              (where an hf side has a tokenizer)\n"
+    "  generation  each side continues 100 prompts of random ids, and some of text, by 20 tokens, the most "
+    "likely one each time.\n"
+    "              Equal if all continuations are, but for near ties, which are listed. Not by default: it "
+    "takes a while\n"
     "\n"
     "Examples:\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel\n"
     "  tandem verify torch:./deepseek-llm-7b ./llm.savedmodel --tokens prompts.txt\n"
     "  tandem verify ./deepseek-llm-7b ./back --levels weights\n"
+    "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --levels generation --prompts 200\n"
     "\n"
     "Ends 0 when equal, 1 when not.";
 
+std::string level_names() {
+  std::vector<std::string_view> names;
+  for (const LevelRow& level : kLevels) names.push_back(level.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Status read_levels(Flags& flags) {
-  flags.options.weights = flags.options.model = false;
+  for (const LevelRow& level : kLevels) flags.options.*level.wanted = false;
   std::string_view rest = flags.levels;
+  if (rest.empty()) return usage("", "--levels: name at least one of {}", level_names());
   while (!rest.empty()) {
-    const std::string_view level = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), level.size() + 1));
-    if (level == "weights")
-      flags.options.weights = true;
-    else if (level == "model")
-      flags.options.model = true;
-    else
-      return usage("", "--levels: \"{}\" is none of weights, model", level);
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    const auto level = std::find_if(std::begin(kLevels), std::end(kLevels),
+                                    [&](const LevelRow& row) { return row.name == name; });
+    if (level == std::end(kLevels)) return usage("", "--levels: \"{}\" is none of {}", name, level_names());
+    flags.options.*level->wanted = true;
   }
-  if (!flags.options.weights && !flags.options.model)
-    return usage("", "--levels: name at least one of weights, model");
   return {};
 }
 
@@ -72,6 +86,19 @@ void print(const WeightsLevel& level) {
   if (odd) fmt::print("  {} values are NaN or infinite\n", with_commas(odd));
 }
 
+/// The measures that no column has, over all probes.
+void print_total(const Metrics& total) {
+  fmt::print("  all: rms error {:.2e}, nmse {:.2e}, 1 - cosine {:.2e}, top-5 {:.2f} %, top-10 {:.2f} %\n",
+             total.rms_error(), total.nmse(), 1 - total.cosine(), 100 * total.top_k_agreement(0),
+             100 * total.top_k_agreement(1));
+  fmt::print("       loss {:.4f} and {:.4f}, difference {:.2e}\n", total.loss(), total.loss_other(),
+             std::abs(total.loss_difference()));
+}
+
+void print_skipped(const std::vector<std::string>& skipped) {
+  for (const std::string& line : skipped) fmt::print("  skipped: {}\n", for_terminal(line));
+}
+
 void print(const ModelLevel& level) {
   fmt::print("model    {}\n", level.passed() ? "equal" : "DIFFERENT");
   std::vector<std::vector<std::string>> rows{
@@ -83,6 +110,8 @@ void print(const ModelLevel& level) {
          fmt::format("{:.2f} %", 100 * probe.metrics.top1_agreement()),
          fmt::format("{:.2f}", probe.metrics.rms()), probe.failures.empty() ? "equal" : "DIFFERENT"});
   print_table(rows);
+  print_total(level.total);
+  print_skipped(level.skipped);
   for (const ProbeResult& probe : level.probes)
     if (probe.exact)
       fmt::print(
@@ -102,15 +131,55 @@ void print(const ModelLevel& level) {
                level.tolerance.routing_margin);
 }
 
+/// A token's id, and its text where that is known.
+std::string token(int32_t id, const std::string& text) {
+  std::string line;
+  for (const char c : text) line += c == '\n' ? std::string("\\n") : std::string{c};
+  return text.empty() ? fmt::format("{}", id) : fmt::format("{} \"{}\"", id, for_terminal(line));
+}
+
+void print(const FirstDifference& difference) {
+  fmt::print("  {}: {} ({} ids), token {}", name(difference.parting), difference.prompt,
+             difference.prompt_tokens, difference.step + 1);
+  if (difference.parting == Parting::not_finite) {
+    fmt::print(": a logit is NaN or infinite\n");
+    return;
+  }
+  fmt::print(
+      ": {} in the reference, {} on the other side; margins {:.2e} and {:.2e}, near ties up to {:.2e}\n",
+      token(difference.reference_id, difference.reference_text),
+      token(difference.other_id, difference.other_text), difference.reference_margin, difference.other_margin,
+      difference.bar);
+}
+
+void print(const GenerationLevel& level) {
+  fmt::print(
+      "generation  {}: {} of {} prompts equal in full, {} part at a near tie, {} otherwise; {} tokens "
+      "compared",
+      level.passed() ? "equal" : "DIFFERENT", with_commas(level.exact), with_commas(level.prompts),
+      with_commas(level.near_ties), with_commas(level.faults), with_commas(level.tokens));
+  if (level.bleu) fmt::print("; BLEU-4 {:.4f}", *level.bleu);
+  fmt::print("\n");
+  print_skipped(level.skipped);
+  for (const std::string& line : level.failures) fmt::print("  {}\n", for_terminal(line));
+  const size_t shown = std::min(level.differences.size(), kShownDifferences);
+  for (const FirstDifference& difference : std::span(level.differences).first(shown)) print(difference);
+  if (shown < level.differences.size())
+    fmt::print("  and {} more, in --json\n", with_commas(level.differences.size() - shown));
+}
+
 void print(const VerifyReport& report) {
   fmt::print("left     {}\nright    {}\n", for_terminal(of(report.left)), for_terminal(of(report.right)));
   if (report.weights) print(*report.weights);
   if (report.model) print(*report.model);
+  if (report.generation) print(*report.generation);
   fmt::print("{}\n", report.equal() ? "equal" : "NOT EQUAL");
 }
 
 Result<int> verify_command(Flags& flags, bool json) {
   TANDEM_CHECK(read_levels(flags));
+  if (flags.options.random_prompts > kMaxPrompts)
+    return usage("", "--prompts: {} is above {}", flags.options.random_prompts, kMaxPrompts);
   TANDEM_TRY(const SideSpec left, parse_side(flags.left));
   TANDEM_TRY(const SideSpec right, parse_side(flags.right));
   flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
@@ -135,9 +204,20 @@ void add_verify(CLI::App& app, Session& session) {
       add_command(app, session, "verify", "Compare two sides: weights, and what they compute", kFooter);
   command->add_option("LEFT", flags->left, "[hf:|torch:|tf:]PATH")->required();
   command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:]PATH")->required();
-  command->add_option("--levels", flags->levels, "weights,model (default), or one of them");
-  command->add_option("--tokens", flags->options.tokens_file,
-                      "Prompts in place of the default probes: a line of ids each");
+  command->add_option("--levels", flags->levels,
+                      fmt::format("Some of {} (default: {})", level_names(), flags->levels));
+  CLI::Option* tokens =
+      command->add_option("--tokens", flags->options.tokens_file,
+                          "Prompts in place of the default probes and prompts: a line of ids each");
+  command
+      ->add_option("--prompts", flags->options.random_prompts,
+                   "Prompts of random ids that the level generation continues (default 100)")
+      ->check(whole_number())
+      ->excludes(tokens);
+  command
+      ->add_option("--max-new-tokens", flags->options.max_new_tokens,
+                   "Tokens by which it continues each (default 20)")
+      ->check(whole_number());
   command
       ->add_option("--atol", flags->options.atol,
                    "Largest absolute difference of logits, in place of the table's bar")

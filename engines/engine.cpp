@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/file.h"
+#include "engines/last_token.h"
 #include "engines/worker_process.h"
 
 namespace tandem {
@@ -90,11 +92,46 @@ Result<WorkerCommand> worker_command(const EngineRow& engine) {
   return WorkerCommand{{worker, tensorflow}, install_hint(engine)};
 }
 
+/// Plain values as a tensor with one axis.
+template <class T>
+HostTensor host_vector(DType dtype, std::span<const T> values) {
+  const auto bytes = std::as_bytes(values);
+  return {dtype, {values.size()}, {bytes.begin(), bytes.end()}};
+}
+
+/// The values of a reply's tensor with one axis.
+template <class T>
+Result<std::vector<T>> vector_in(const Message& reply, const std::string& name, DType dtype) {
+  const auto found = reply.tensors.find(name);
+  if (found == reply.tensors.end() || found->second.dtype != dtype || found->second.shape.size() != 1 ||
+      found->second.data.size() != found->second.shape[0] * sizeof(T))
+    return corrupt("engine_c4", "the worker's answer has no {} of {} and one axis", name, dtype);
+  std::vector<T> values(found->second.shape[0]);
+  if (!values.empty()) std::memcpy(values.data(), found->second.data.data(), found->second.data.size());
+  return values;
+}
+
 class WorkerEngine : public Engine {
  public:
   WorkerEngine(std::unique_ptr<WorkerProcess> process, EngineInfo info, double timeout_s)
       : process_(std::move(process)), info_(std::move(info)), timeout_s_(timeout_s) {}
   const EngineInfo& info() const override { return info_; }
+  Result<std::vector<int32_t>> encode(std::string_view text) override {
+    const HostTensor bytes = host_vector(DType::u8, std::span(text));
+    TANDEM_TRY(const Message reply, process_->call({{{"op", "encode"}}, {{"text", bytes}}}, timeout_s_));
+    return vector_in<int32_t>(reply, "ids", DType::i32);
+  }
+  Result<std::string> decode(std::span<const int32_t> ids) override {
+    const HostTensor tensor = host_vector(DType::i32, ids);
+    TANDEM_TRY(const Message reply, process_->call({{{"op", "decode"}}, {{"ids", tensor}}}, timeout_s_));
+    TANDEM_TRY(const std::vector<char> text, vector_in<char>(reply, "text", DType::u8));
+    return std::string(text.begin(), text.end());
+  }
+  Result<HostTensors> last_logits(const HostTensors& inputs) override {
+    const Words words{{"op", "run"}, {"entry", "logits"}, {"outputs", "logits"}, {"tokens", "last"}};
+    TANDEM_TRY(Message reply, process_->call({words, inputs}, timeout_s_));
+    return std::move(reply.tensors);
+  }
   Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                           const std::vector<std::string>& outputs) override {
     TANDEM_TRY(Message reply,
@@ -139,6 +176,20 @@ Result<HostTensors> Engine::values(const std::string& entry, Scope, const HostTe
 
 Status Engine::edit(const std::string&, const HostTensors&) {
   return unsupported("engine_c9", "this engine cannot run an edited contract");
+}
+
+Result<std::vector<int32_t>> Engine::encode(std::string_view) {
+  return unsupported("engine_c10", "this engine has no tokenizer");
+}
+
+Result<std::string> Engine::decode(std::span<const int32_t>) {
+  return unsupported("engine_c10", "this engine has no tokenizer");
+}
+
+Result<HostTensors> Engine::last_logits(const HostTensors& inputs) {
+  TANDEM_TRY(HostTensors outputs, run("logits", inputs, {"logits"}));
+  TANDEM_CHECK(keep_last_logits(outputs));
+  return outputs;
 }
 
 Result<EngineKind> engine_named(std::string_view wanted) {

@@ -53,6 +53,22 @@ TEST(Engine, TensorsOfEveryDTypeAndSizeReturnAsTheyWent) {
   }
 }
 
+TEST(Engine, OfLogitsTheLastTokenAloneTravelsWhereAskedFor) {
+  HostTensors inputs{{"logits", {DType::u8, {2, 3, 4}, bytes_of(24).data}}, {"other", bytes_of(5)}};
+  const auto worker = fake();
+  const auto reply = worker->call({{{"op", "run"}, {"entry", "echo"}, {"tokens", "last"}}, inputs}, 10);
+  ASSERT_TRUE(reply.ok()) << reply.error().message();
+  const HostTensor& logits = reply.value().tensors.at("logits");
+  EXPECT_EQ(logits.shape, (Shape{2, 1, 4}));
+  EXPECT_EQ(logits.data.size(), 8u);
+  EXPECT_EQ(logits.data[0], bytes_of(24).data[8]);
+  EXPECT_EQ(logits.data[7], bytes_of(24).data[23]);
+  EXPECT_EQ(reply.value().tensors.at("other").data, bytes_of(5).data);
+  inputs["logits"] = bytes_of(24);
+  EXPECT_EQ(failure(worker->call({{{"op", "run"}, {"entry", "echo"}, {"tokens", "last"}}, inputs}, 10)).text,
+            "logits are u8[24] in 24 bytes, expected [batch, tokens, vocab]");
+}
+
 TEST(Engine, C1ProgramThatIsNotThere) {
   const auto started = WorkerProcess::start({{"/nowhere/worker"}, "`make venv` installs it"});
   ASSERT_FALSE(started.ok());

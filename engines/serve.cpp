@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 
+#include "engines/last_token.h"
+
 namespace tandem {
 namespace {
 
@@ -31,11 +33,21 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
   return Message{{{"ok", "1"}}, std::move(results)};
 }
 
-/// As answer; what a framework throws becomes an error too.
+/// As answer, cut to the last token where only that was asked for.
+Result<Message> wanted_answer(const Message& request, const ModelLoader& load,
+                              std::unique_ptr<ServedModel>& model) {
+  TANDEM_TRY(Message reply, answer(request, load, model));
+  if (word(request.words, "tokens") == "last") {
+    TANDEM_CHECK(keep_last_logits(reply.tensors));
+  }
+  return reply;
+}
+
+/// As wanted_answer; what a framework throws becomes an error too.
 Result<Message> guarded_answer(const Message& request, const ModelLoader& load,
                                std::unique_ptr<ServedModel>& model) {
   try {
-    return answer(request, load, model);
+    return wanted_answer(request, load, model);
   } catch (const std::bad_alloc&) {
     return make_error(ErrorKind::memory, "engine_c7", "out of memory during {}", word(request.words, "op"));
   } catch (const std::exception& exception) {

@@ -320,9 +320,55 @@ def as_numpy(tensor):
 # ---- serving ----------------------------------------------------------------------------------------------------------
 
 
+def load_tokenizer(folder):
+    """The folder's tokenizer.json, without cutting or padding."""
+    path = os.path.join(folder, "tokenizer.json")
+    if not os.path.exists(path):
+        raise WorkerError("missing", f"{folder} has no tokenizer.json", "hf_c5")
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(path)
+    except Exception as error:
+        raise WorkerError("invalid", " ".join(f"{path} is no tokenizer: {error}".split())[:2000], "hf_c5") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def vector(tensors, name, dtype):
+    """The tensor of one axis that encode or decode is asked about."""
+    value = tensors.get(name)
+    if value is None or value.dtype != dtype or value.ndim != 1:
+        raise WorkerError("invalid", f"expected the tensor '{name}' of {dtype} and one axis", "hf_c6")
+    return value
+
+
+def encode(tokenizer, tensors):
+    import numpy
+
+    try:
+        text = vector(tensors, "text", "uint8").tobytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WorkerError("invalid", f"the text is not UTF-8: {error}", "hf_c6") from error
+    return {"ids": numpy.array(tokenizer.encode(text).ids, dtype=numpy.int32)}
+
+
+def decode(tokenizer, tensors):
+    import numpy
+
+    ids = vector(tensors, "ids", "int32")
+    if ids.size and ids.min() < 0:
+        raise WorkerError("invalid", "a token id is below 0", "hf_c6")
+    text = tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+    return {"text": numpy.frombuffer(text.encode("utf-8", errors="replace"), dtype=numpy.uint8).copy()}
+
+
 class Worker:
     def __init__(self):
         self.model = None
+        self.folder = None
+        self.tokenizer = None
 
     def answer(self, words, tensors):
         op = words.get("op")
@@ -332,7 +378,16 @@ class Worker:
             if self.model is None:
                 raise WorkerError("usage", "op=run before op=load", "protocol_c6")
             outputs = [name for name in words.get("outputs", "").split(",") if name]
-            return {"ok": "1"}, run(self.model, words.get("entry", ""), outputs, tensors)
+            results = run(self.model, words.get("entry", ""), outputs, tensors)
+            if words.get("tokens") == "last" and "logits" in results:
+                results["logits"] = results["logits"][:, -1:].copy()
+            return {"ok": "1"}, results
+        if op in ("encode", "decode"):
+            if self.folder is None:
+                raise WorkerError("usage", f"op={op} before op=load", "protocol_c6")
+            if self.tokenizer is None:
+                self.tokenizer = load_tokenizer(self.folder)
+            return {"ok": "1"}, (encode if op == "encode" else decode)(self.tokenizer, tensors)
         raise WorkerError("usage", f"unknown op {op!r}", "protocol_c6")
 
     def load(self, words):
@@ -347,6 +402,7 @@ class Worker:
             torch.set_num_threads(int(words["threads"]))
         dtype = words.get("dtype", "float32")
         self.model = load_model(words["path"], dtype)
+        self.folder = words["path"]
         return {
             "ok": "1",
             "engine": "transformers",

@@ -61,12 +61,19 @@ double rms_at_real_tokens(const Probe& probe, const Logits& logits) {
   return count ? std::sqrt(sum / static_cast<double>(count)) : 0;
 }
 
+/// The id that follows a token, PyTorch's label of it: none where a row's real ids end. (The first real id of
+/// a row padded on the left has no real token before it, and counts as little as that of any other row.)
+int32_t label_of(const Probe& probe, uint64_t i) {
+  const bool last = (i + 1) % probe.tokens == 0;
+  return !last && probe.attention_mask[i + 1] ? probe.input_ids[i + 1] : kIgnoredLabel;
+}
+
 Metrics measure(const Probe& probe, const Logits& reference, const Logits& other,
                 const Tolerance& tolerance) {
   const double gap = tolerance.top1_gap * std::max(1.0, rms_at_real_tokens(probe, reference));
   Metrics metrics;
   for (uint64_t i = 0; i < probe.attention_mask.size(); ++i)
-    if (probe.attention_mask[i]) add_row(metrics, reference.row(i), other.row(i), gap);
+    if (probe.attention_mask[i]) add_row(metrics, reference.row(i), other.row(i), gap, label_of(probe, i));
   return metrics;
 }
 
@@ -238,11 +245,20 @@ Json measures(const Metrics& metrics) {
               {"tokens", metrics.tokens},
               {"max_abs_error", metrics.max_abs_error},
               {"mean_abs_error", metrics.mean_abs_error()},
+              {"rms_error", metrics.rms_error()},
+              {"nmse", metrics.nmse()},
+              {"cosine", metrics.cosine()},
               {"kl", metrics.max_kl},
               {"mean_kl", metrics.mean_kl()},
               {"top1_agreement", metrics.top1_agreement()},
               {"top1_agreement_raw", metrics.top1_agreement_raw()},
               {"decided", metrics.decided},
+              {"top5_agreement", metrics.top_k_agreement(0)},
+              {"top10_agreement", metrics.top_k_agreement(1)},
+              {"labels", metrics.labels},
+              {"loss_reference", metrics.loss()},
+              {"loss_other", metrics.loss_other()},
+              {"loss_difference", metrics.loss_difference()},
               {"rms", metrics.rms()},
               {"not_finite", metrics.not_finite}};
 }
@@ -292,11 +308,19 @@ Json to_json(const ModelLevel& level) {
                  {"times_rms", level.atol <= 0},
                  {"kl", level.tolerance.max_kl},
                  {"top1_gap", level.tolerance.top1_gap},
+                 {"top1_share", kTop1Share},
                  {"reason", level.tolerance.reason}};
   for (const ProbeResult& result : level.probes) json["probes"].push_back(to_json(result));
+  json["skipped"] = level.skipped;
   json["near_ties"] = Json::array();
   for (const NearTie& tie : level.near_ties) json["near_ties"].push_back(to_json(tie));
   return json;
+}
+
+Result<std::vector<NearTie>> routing_near_ties(Engine& reference, const Probe& probe,
+                                               const ModelLevelOptions& options) {
+  TANDEM_TRY(const Routing routing, routing_of(reference, probe, options));
+  return near_ties_of(probe, routing, tolerance_of(options.lowest).routing_margin);
 }
 
 Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,

@@ -30,6 +30,7 @@ struct ProbeResult {
 struct ModelLevel {
   std::vector<ProbeResult> probes;
   std::vector<NearTie> near_ties;
+  std::vector<std::string> skipped;  ///< probes that could not be made, and why
   Metrics total;
   Tolerance tolerance = kTolerances[0];
   double atol = 0;
@@ -57,5 +58,10 @@ struct ModelLevelOptions {
 /// engines; verify_c4 an engine answers with another shape.
 Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,
                                   const ModelLevelOptions& options);
+
+/// The tokens of a probe whose routing in the reference hangs on less than the table's margin; for mixtures
+/// whose reference tells margins. Errors: as compare_models.
+Result<std::vector<NearTie>> routing_near_ties(Engine& reference, const Probe& probe,
+                                               const ModelLevelOptions& options);
 
 }  // namespace tandem

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace tandem {
 namespace {
@@ -71,6 +73,41 @@ TEST(ModelLevel, ADifferenceFailsAndSaysBy) {
   const ModelLevel level = compare_models(left, right, kProbes, {}).value();
   EXPECT_FALSE(level.passed());
   EXPECT_THAT(level.probes[0].failures[0], HasSubstr("max_abs_error 0.01 is above"));
+}
+
+TEST(ModelLevel, NaNOnBothSidesFails) {
+  FakeEngine left, right;
+  left.logits[1] = right.logits[1] = std::numeric_limits<float>::quiet_NaN();
+  const ModelLevel level = compare_models(left, right, kProbes, {}).value();
+  EXPECT_FALSE(level.passed());
+  EXPECT_THAT(level.probes[0].failures, ElementsAre("3 logits in rows with NaN or infinity"));
+}
+
+// PyTorch's convention: the label is the id that follows; what follows a row's last real id is ignored.
+TEST(ModelLevel, TheLossIsThatOfTheIdThatFollows) {
+  FakeEngine left, right;
+  const double norm = std::log(std::exp(3.0) + std::exp(2.0) + std::exp(1.0));
+  const ModelLevel level = compare_models(left, right, kProbes, {}).value();  // ids 1, 2; logits 3, 2, 1
+  EXPECT_EQ(level.total.labels, 1u);
+  EXPECT_DOUBLE_EQ(level.total.loss(), norm - 1);
+  EXPECT_EQ(to_json(level)["loss_difference"], 0);
+  Probe padded = kProbes[0];
+  padded.attention_mask = {1, 0};
+  EXPECT_EQ(compare_models(left, right, {padded}, {}).value().total.labels, 0u);
+  padded.attention_mask = {0, 1};
+  EXPECT_EQ(compare_models(left, right, {padded}, {}).value().total.labels, 0u);
+}
+
+TEST(ModelLevel, EveryMeasureIsInTheJson) {
+  FakeEngine left, right;
+  right.logits[4] += 0.5f;
+  const Json json = to_json(compare_models(left, right, kProbes, {}).value());
+  EXPECT_DOUBLE_EQ(json["nmse"], 0.25 / 28);
+  EXPECT_DOUBLE_EQ(json["probes"][0]["rms_error"], std::sqrt(0.25 / 6));
+  EXPECT_DOUBLE_EQ(json["cosine"], 29 / std::sqrt(28.0 * 30.25));
+  EXPECT_EQ(json["top5_agreement"], 1);
+  EXPECT_EQ(json["top10_agreement"], 1);
+  EXPECT_EQ(json["skipped"], Json::array());
 }
 
 TEST(ModelLevel, PaddedTokensAreNotCompared) {

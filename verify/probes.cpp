@@ -8,13 +8,13 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kLongTokens = 700;
 constexpr uint64_t kMaxIds = 1'000'000;
+constexpr uint64_t kShortestPrompt = 3, kPromptLengths = 38, kPromptSeed = 4;
 
 /// Fixed ids below vocab_size (splitmix64): the same on every machine.
 class IdGenerator {
  public:
-  explicit IdGenerator(uint64_t vocab_size) : vocab_size_(vocab_size) {}
+  explicit IdGenerator(uint64_t vocab_size, uint64_t seed = 2026) : vocab_size_(vocab_size), state_(seed) {}
   std::vector<int32_t> next(uint64_t count) {
     std::vector<int32_t> ids(count);
     for (int32_t& id : ids) id = static_cast<int32_t>(number() % vocab_size_);
@@ -29,7 +29,7 @@ class IdGenerator {
     return z ^ (z >> 31);
   }
   uint64_t vocab_size_;
-  uint64_t state_ = 2026;
+  uint64_t state_;
 };
 
 HostTensor tensor_of(const std::vector<int32_t>& values, uint64_t batch, uint64_t tokens) {
@@ -94,6 +94,14 @@ std::vector<Probe> default_probes(const Model& model) {
   probes.push_back(make_probe("700 tokens", {ids.next(kLongTokens)}, Padding::right));
   probes.push_back(gapped_probe(model, ids));
   return probes;
+}
+
+std::vector<std::vector<int32_t>> random_prompts(uint64_t vocab_size, uint64_t count) {
+  IdGenerator ids(vocab_size, kPromptSeed);
+  std::vector<std::vector<int32_t>> prompts;
+  while (prompts.size() < count)
+    prompts.push_back(ids.next(kShortestPrompt + prompts.size() % kPromptLengths));
+  return prompts;
 }
 
 Result<std::vector<int32_t>> parse_ids(std::string_view line, uint64_t vocab_size) {

@@ -25,6 +25,12 @@ Probe make_probe(std::string name, const std::vector<std::vector<int32_t>>& rows
 /// positions that cross every boundary of the rotary scaling. Ids come from a fixed generator.
 std::vector<Probe> default_probes(const Model& model);
 
+/// Prompts of 3 to 40 ids from a fixed generator, of lengths that vary with their number.
+std::vector<std::vector<int32_t>> random_prompts(uint64_t vocab_size, uint64_t count);
+
+/// Ids of the longest prompt among the default probes.
+inline constexpr uint64_t kLongTokens = 700;
+
 /// One probe a line of ids ("1,2,3" or "1 2 3"), and one padded batch of all lines up to 64 ids if there are
 /// several. Errors: verify_c3 a line without ids, not a number, or an id at or above vocab_size; at most 1 M
 /// ids.

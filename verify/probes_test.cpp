@@ -54,6 +54,18 @@ TEST(Probes, TheDefaultsAreTheSameEveryTime) {
   EXPECT_NE(default_probes(model)[0].input_ids, default_probes(model_with(999, {}, 64))[0].input_ids);
 }
 
+TEST(Probes, RandomPromptsHave3To40Ids) {
+  const auto prompts = random_prompts(50, 100);
+  ASSERT_EQ(prompts.size(), 100u);
+  EXPECT_EQ(prompts[0].size(), 3u);
+  EXPECT_EQ(prompts[37].size(), 40u);
+  EXPECT_EQ(prompts[38].size(), 3u);
+  EXPECT_NE(prompts[0], prompts[38]);
+  EXPECT_EQ(prompts, random_prompts(50, 100));
+  for (const auto& prompt : prompts)
+    for (const int32_t id : prompt) EXPECT_TRUE(id >= 0 && id < 50);
+}
+
 TEST(Probes, ATokensFileGivesAProbeALineAndABatchOfTheShortOnes) {
   const auto probes = probes_from_text("1,2,3\n\n 4 5\r\n", 10);
   ASSERT_TRUE(probes.ok());

@@ -17,6 +17,11 @@ double absolute_bar(const Tolerance& tolerance, double rms, double atol) {
   return atol > 0 ? atol : tolerance.max_abs_error * std::max(1.0, rms);
 }
 
+double loss_bar(const Tolerance& tolerance, double rms, double atol) {
+  return std::isinf(atol) ? std::sqrt(2 * tolerance.max_kl) * std::max(1.0, rms)
+                          : absolute_bar(tolerance, rms, atol);
+}
+
 std::vector<std::string> failures(const FromExact& d) {
   std::vector<std::string> lines;
   if (!(d.reference_max <= kReferenceShare * d.logits_rms))
@@ -47,7 +52,9 @@ std::vector<std::string> failures(const Metrics& metrics, const Tolerance& toler
   if ((atol <= 0 || std::isinf(atol)) && metrics.max_kl > tolerance.max_kl * factor * factor)
     lines.push_back(
         fmt::format("kl {:.3g} is above {:.3g}", metrics.max_kl, tolerance.max_kl * factor * factor));
-  if (metrics.decided_same != metrics.decided)
+  const double loss = std::abs(metrics.loss_difference()), most = loss_bar(tolerance, metrics.rms(), atol);
+  if (!(loss <= most)) lines.push_back(fmt::format("loss differs by {:.3g}, above {:.3g}", loss, most));
+  if (static_cast<double>(metrics.decided_same) < kTop1Share * static_cast<double>(metrics.decided))
     lines.push_back(fmt::format("top1 differs at {} of {} decided tokens",
                                 metrics.decided - metrics.decided_same, metrics.decided));
   return lines;

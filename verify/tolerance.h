@@ -58,6 +58,16 @@ std::vector<std::string> failures(const FromExact& distance);
 /// Comparing nothing, and any value that is not finite, always fail.
 std::vector<std::string> failures(const Metrics& metrics, const Tolerance& tolerance, double atol);
 
+/// The share of decided tokens whose most likely id must be the same.
+inline constexpr double kTop1Share = 0.999;
+
+/// The bar on the difference of the mean losses. One token's loss is log(sum(exp)) minus one logit, and no
+/// logit is further off than the absolute bar; of the two terms' errors, which together may reach twice that
+/// bar, the mean over tokens keeps only what leans to one side, so once the bar is a fault. Where that bar is
+/// left out (`atol` infinite) the divergence bounds it: the mean of |log p/q| is at most KL + sqrt(2 KL)
+/// (Pinsker), hence sqrt(2 max_kl) times the factor.
+double loss_bar(const Tolerance& tolerance, double rms, double atol);
+
 /// The absolute bar of one value, given the reference's rms.
 double absolute_bar(const Tolerance& tolerance, double rms, double atol);
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 namespace tandem {
 namespace {
@@ -36,6 +38,37 @@ TEST(Tolerance, AnAbsoluteBarTakesItsPlace) {
 TEST(Tolerance, NaNFails) {
   EXPECT_THAT(failures(metrics_of({0.0f / 0.0f, 1.0f}, {0.0f, 1.0f}), tolerance_of(DType::bf16), 0),
               ElementsAre("2 logits in rows with NaN or infinity"));
+}
+
+// Both logits are within the absolute bar (0.2 in bfloat16), and the divergence within its own; but the loss
+// is off by more than either, and would be for every token.
+TEST(Tolerance, ALossThatLeansToOneSideFails) {
+  Metrics metrics;
+  add_row(metrics, std::array{0.5f, -0.5f}, std::array{0.69f, -0.69f}, 1, 1);
+  EXPECT_THAT(failures(metrics, tolerance_of(DType::bf16), 0),
+              ElementsAre(::testing::HasSubstr("loss differs by 0.29")));
+  metrics = {};
+  add_row(metrics, std::array{0.5f, -0.5f}, std::array{0.69f, -0.69f}, 1, 0);  // the likely id
+  EXPECT_THAT(failures(metrics, tolerance_of(DType::bf16), 0), IsEmpty());
+}
+
+TEST(Tolerance, WithoutAnAbsoluteBarTheDivergenceBoundsTheLoss) {
+  const Tolerance& table = tolerance_of(DType::f32);
+  EXPECT_DOUBLE_EQ(loss_bar(table, 0.5, 0), 1e-5);
+  EXPECT_DOUBLE_EQ(loss_bar(table, 3, 0), 3e-5);
+  EXPECT_DOUBLE_EQ(loss_bar(table, 3, 0.25), 0.25);
+  EXPECT_DOUBLE_EQ(loss_bar(table, 3, std::numeric_limits<double>::infinity()), 3 * std::sqrt(2e-9));
+}
+
+TEST(Tolerance, OneInAThousandDecidedTokensMayDiffer) {
+  Metrics metrics;
+  metrics.compared = 1;
+  metrics.decided = 2000;
+  metrics.decided_same = 1998;
+  EXPECT_THAT(failures(metrics, tolerance_of(DType::f32), 0), IsEmpty());
+  metrics.decided_same = 1997;
+  EXPECT_THAT(failures(metrics, tolerance_of(DType::f32), 0),
+              ElementsAre("top1 differs at 3 of 2000 decided tokens"));
 }
 
 TEST(FromExact, TheOtherSideMayBeFourTimesAsFarAsTheReference) {

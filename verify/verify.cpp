@@ -4,6 +4,7 @@
 
 #include "base/signals.h"
 #include "contract/text.h"
+#include "verify/text_prompts.h"
 
 namespace tandem {
 namespace {
@@ -71,38 +72,148 @@ Result<std::vector<Probe>> probes_for(const FileSystem& files, const Model& mode
   return probes;
 }
 
-Status model_level(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
-                   const VerifyOptions& options, VerifyReport& report) {
+/// Both sides, running, and what every level that runs them needs to know.
+struct Running {
+  std::unique_ptr<Engine> left, right;
+  bool right_is_reference = false;
+  bool reference_is_hf = false;
+  Engine* tokenizer = nullptr;  ///< the hf engine that takes part, if one does
+  Model model;
+  DType lowest = DType::f32;
+
+  Engine& reference() const { return right_is_reference ? *right : *left; }
+  Engine& other() const { return right_is_reference ? *left : *right; }
+};
+
+Result<Running> start_both(const Side& left, const Side& right, DType lowest_storage, Model model,
+                           const VerifyOptions& options) {
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
-  TANDEM_TRY(const Model model, model_of_both(left, right, options));
-  TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, model, options));
-  TANDEM_TRY(const auto left_engine, Engine::start(left_kind, left.opened.path, options.engine));
-  TANDEM_TRY(const auto right_engine, Engine::start(right_kind, right.opened.path, options.engine));
-  const bool right_is_reference = right_kind == EngineKind::hf && left_kind != EngineKind::hf;
-  Engine& reference = right_is_reference ? *right_engine : *left_engine;
-  Engine& other = right_is_reference ? *left_engine : *right_engine;
+  Running running;
+  TANDEM_TRY(running.left, Engine::start(left_kind, left.opened.path, options.engine));
+  TANDEM_TRY(running.right, Engine::start(right_kind, right.opened.path, options.engine));
+  running.right_is_reference = right_kind == EngineKind::hf && left_kind != EngineKind::hf;
+  running.reference_is_hf = left_kind == EngineKind::hf || running.right_is_reference;
+  if (running.reference_is_hf) running.tokenizer = &running.reference();
+  running.model = std::move(model);
+  running.lowest = lower_of(lower_of(compute_of(left), compute_of(right)), lowest_storage);
+  return running;
+}
 
+ModelLevelOptions model_options(const Running& running, const VerifyOptions& options) {
   ModelLevelOptions level;
-  level.lowest = lower_of(lower_of(compute_of(left), compute_of(right)), lowest_storage);
+  level.lowest = running.lowest;
   level.atol = options.atol;
-  level.moe_layers = model.moe_layers;
-  level.num_experts_per_tok = model.num_experts_per_tok;
-  level.reference_has_margins = left_kind == EngineKind::hf || right_is_reference;
+  level.moe_layers = running.model.moe_layers;
+  level.num_experts_per_tok = running.model.num_experts_per_tok;
+  level.reference_has_margins = running.reference_is_hf;
+  return level;
+}
+
+/// The long text as a probe, or why there is none.
+Status add_text_probe(const Running& running, std::vector<Probe>& probes, std::vector<std::string>& skipped) {
+  TANDEM_TRY(TextIds text,
+             encode_texts(running.tokenizer, std::span(&kLongText, 1), running.model.vocab_size));
+  if (!text.skipped.empty()) {
+    skipped.push_back("text probe: " + text.skipped);
+    return {};
+  }
+  std::vector<int32_t>& ids = text.rows.front();
+  ids.resize(std::min<size_t>(ids.size(), kLongTokens));
+  probes.push_back(make_probe("text", {ids}, Padding::right));
+  return {};
+}
+
+Status model_level(const Running& running, const Side& reference, std::vector<Probe> probes,
+                   const VerifyOptions& options, VerifyReport& report) {
+  std::vector<std::string> skipped;
+  if (options.tokens_file.empty()) {
+    TANDEM_CHECK(add_text_probe(running, probes, skipped));
+  }
+  ModelLevelOptions level = model_options(running, options);
   level.start_exact = [&]() -> Result<std::unique_ptr<Engine>> {
     EngineOptions exact = options.engine;
     exact.dtype = "float64";
-    auto engine = Engine::start(EngineKind::torch, (right_is_reference ? right : left).opened.path, exact);
+    auto engine = Engine::start(EngineKind::torch, reference.opened.path, exact);
     if (!engine.ok() && engine.error().kind == ErrorKind::unavailable)
       return std::unique_ptr<Engine>();  // then the fixed bar stands
     return engine;
   };
-  auto compared = compare_models(reference, other, probes, level);
+  auto compared = compare_models(running.reference(), running.other(), probes, level);
   if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
   report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
-  report.left = left_engine->info();
-  report.right = right_engine->info();
-  report.reference = right_is_reference ? "right" : "left";
+  report.model->skipped = std::move(skipped);
+  return {};
+}
+
+/// The user's own lines, or random ids and, where there is a tokenizer, texts.
+Result<std::vector<Prompt>> prompts_for(const Running& running, const std::vector<Probe>& lines,
+                                        const VerifyOptions& options, std::vector<std::string>& skipped) {
+  std::vector<Prompt> prompts;
+  const auto add = [&](std::string_view kind, std::vector<std::vector<int32_t>> rows) {
+    for (size_t i = 0; i < rows.size(); ++i)
+      prompts.push_back({fmt::format("{} {}", kind, i + 1), std::move(rows[i])});
+  };
+  if (!options.tokens_file.empty()) {
+    for (const Probe& line : lines)
+      if (line.batch == 1) prompts.push_back({line.name, line.input_ids});
+    return prompts;
+  }
+  add("random ids", random_prompts(running.model.vocab_size, options.random_prompts));
+  TANDEM_TRY(TextIds texts, encode_texts(running.tokenizer, kShortTexts, running.model.vocab_size));
+  if (!texts.skipped.empty()) skipped.push_back("text prompts: " + texts.skipped);
+  add("text", std::move(texts.rows));
+  return prompts;
+}
+
+/// The engine that makes text of ids; null where none can, for a reason that is added.
+Engine* decoder(const Running& running, std::vector<std::string>& skipped) {
+  if (running.tokenizer == nullptr) {
+    skipped.push_back("BLEU: no hf engine takes part, whose tokenizer makes text of ids");
+    return nullptr;
+  }
+  const Result<std::string> text = running.tokenizer->decode({});
+  if (text.ok()) return running.tokenizer;
+  skipped.push_back("BLEU: " + text.error().text);
+  return nullptr;
+}
+
+Status generation_level(const Running& running, const std::vector<Probe>& lines, const VerifyOptions& options,
+                        VerifyReport& report) {
+  std::vector<std::string> skipped;
+  TANDEM_TRY(const std::vector<Prompt> prompts, prompts_for(running, lines, options, skipped));
+  GenerationOptions level;
+  level.max_new_tokens = options.max_new_tokens;
+  level.vocab_size = running.model.vocab_size;
+  level.model = model_options(running, options);
+  level.tokenizer = decoder(running, skipped);
+  level.stop = []() -> Status {
+    if (interrupted()) return unavailable("", "stopped by a signal");
+    return {};
+  };
+  auto compared = compare_generation(running.reference(), running.other(), prompts, level);
+  if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
+  report.generation = compared.ok() ? std::move(compared).value() : GenerationLevel();
+  if (!compared.ok()) report.generation->failures.push_back(compared.error().text);
+  report.generation->skipped.insert(report.generation->skipped.begin(), skipped.begin(), skipped.end());
+  return {};
+}
+
+/// The levels that run both sides.
+Status run_levels(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
+                  const VerifyOptions& options, VerifyReport& report) {
+  TANDEM_TRY(Model model, model_of_both(left, right, options));
+  TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, model, options));
+  TANDEM_TRY(const Running running, start_both(left, right, lowest_storage, std::move(model), options));
+  report.left = running.left->info();
+  report.right = running.right->info();
+  report.reference = running.right_is_reference ? "right" : "left";
+  if (options.model) {
+    TANDEM_CHECK(model_level(running, running.right_is_reference ? right : left, probes, options, report));
+  }
+  if (options.generation) {
+    TANDEM_CHECK(generation_level(running, probes, options, report));
+  }
   return {};
 }
 
@@ -112,10 +223,19 @@ EngineInfo plain_info(const Side& side) {
 
 }  // namespace
 
+bool VerifyReport::equal() const {
+  std::vector<bool> passed;
+  if (weights) passed.push_back(weights->passed());
+  if (model) passed.push_back(model->passed());
+  if (generation) passed.push_back(generation->passed());
+  return !passed.empty() && std::find(passed.begin(), passed.end(), false) == passed.end();
+}
+
 Json to_json(const VerifyReport& report) {
   Json levels = Json::object();
   if (report.weights) levels["weights"] = to_json(*report.weights);
   if (report.model) levels["model"] = to_json(*report.model);
+  if (report.generation) levels["generation"] = to_json(*report.generation);
   return Json{{"equal", report.equal()},
               {"left", report.left},
               {"right", report.right},
@@ -131,10 +251,10 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   VerifyReport report;
   report.left = plain_info(*left);
   report.right = plain_info(*right);
-  // The model level needs it too: it says whether one side's weights are rounded.
+  // The others need it too: it says whether one side's weights are rounded.
   TANDEM_TRY(WeightsLevel weights, weights_level(*left, *right, options));
-  if (options.model) {
-    TANDEM_CHECK(model_level(files, *left, *right, weights.narrowest.value_or(DType::f32), options, report));
+  if (options.model || options.generation) {
+    TANDEM_CHECK(run_levels(files, *left, *right, weights.narrowest.value_or(DType::f32), options, report));
   }
   if (options.weights) report.weights = std::move(weights);
   return report;

@@ -1,6 +1,7 @@
 #pragma once
 // Do two sides hold and compute the same? The levels, run; the report.
 
+#include "verify/generation_level.h"
 #include "verify/model_level.h"
 #include "verify/side.h"
 #include "verify/weights_level.h"
@@ -10,22 +11,36 @@ namespace tandem {
 struct VerifyOptions {
   bool weights = true;
   bool model = true;
-  std::string tokens_file;  ///< prompts, a line of ids each, in place of the default probes
-  double atol = 0;          ///< in place of the table's bar
+  bool generation = false;
+  std::string tokens_file;        ///< prompts, a line of ids each, in place of the default probes and prompts
+  uint64_t random_prompts = 100;  ///< of the generation level; those of text come on top
+  uint64_t max_new_tokens = 20;   ///< of the generation level, for each prompt
+  double atol = 0;                ///< in place of the table's bar
   EngineOptions engine;
   std::set<std::string> accepted_keys;
   SafetensorsLimits limits;                                     ///< of the headers that are read
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes of weights compared
 };
 
+/// The levels by name. A level has a row here, a member in VerifyReport, and a row in verify.cpp.
+struct LevelRow {
+  std::string_view name;
+  bool VerifyOptions::*wanted;
+};
+inline constexpr LevelRow kLevels[] = {
+    {"weights", &VerifyOptions::weights},
+    {"model", &VerifyOptions::model},
+    {"generation", &VerifyOptions::generation},
+};
+
 struct VerifyReport {
   std::optional<WeightsLevel> weights;
   std::optional<ModelLevel> model;
+  std::optional<GenerationLevel> generation;
   EngineInfo left, right;  ///< engines and versions; for the weights level alone, format and path
   std::string reference;   ///< "left" or "right"
-  bool equal() const {
-    return (weights || model) && (!weights || weights->passed()) && (!model || model->passed());
-  }
+  /// Some level was run, and each that was has passed.
+  bool equal() const;
 };
 Json to_json(const VerifyReport& report);
 

@@ -47,6 +47,30 @@ TEST_F(HfEngine, PaddingOnTheLeftChangesNothing) {
   EXPECT_LT(max_difference(floats(plain.value().at("logits")), std::span(shifted).subspan(2 * 4096)), 1e-4);
 }
 
+TEST_F(HfEngine, TextBecomesIdsAndTextAgain) {
+  const std::string text = "def f(x):\n    return x + 1  # größer\n";
+  const auto ids = engine_->encode(text);
+  ASSERT_TRUE(ids.ok()) << ids.error().message();
+  EXPECT_GT(ids.value().size(), 5u);
+  EXPECT_EQ(engine_->decode(ids.value()).value(), text);
+  EXPECT_EQ(engine_->decode({}).value(), "");
+  EXPECT_TRUE(engine_->encode("").value().empty());
+  const std::vector<int32_t> end{1};  // special tokens are text too
+  EXPECT_EQ(engine_->decode(end).value(), "<｜end▁of▁sentence｜>");
+  EXPECT_THAT(engine_->encode("\xff").error().text, HasSubstr("the text is not UTF-8"));
+  const std::vector<int32_t> negative{-1};
+  EXPECT_EQ(engine_->decode(negative).error().text, "a token id is below 0");
+}
+
+TEST_F(HfEngine, LastLogitsAreThoseOfTheLastToken) {
+  const auto all = engine_->run("logits", one_row({5, 6, 7}), {"logits"});
+  const auto last = engine_->last_logits(one_row({5, 6, 7}));
+  ASSERT_TRUE(all.ok() && last.ok());
+  EXPECT_EQ(last.value().at("logits").shape, (Shape{1, 1, 4096}));
+  const auto whole = floats(all.value().at("logits"));
+  EXPECT_EQ(floats(last.value().at("logits")), std::vector<float>(whole.end() - 4096, whole.end()));
+}
+
 TEST_F(HfEngine, TapsGoByModulePath) {
   const auto result = engine_->run("taps", one_row({5, 6, 7}),
                                    {"model.layers.3.self_attn.kv_a_layernorm", "model.layers.2.mlp.experts"});
