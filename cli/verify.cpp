@@ -16,7 +16,7 @@ constexpr uint64_t kMaxPrompts = 1'000'000;
 
 struct Flags {
   std::string left, right;
-  std::string levels = "weights,model";
+  std::string levels = "weights,layer,module,model";
   std::vector<std::string> accepted_keys;
   VerifyOptions options;
 };
@@ -30,6 +30,10 @@ constexpr const char* kFooter =
     "  weights     every tensor, bit for bit, or exactly the rounded value; says that the sides are "
     "consistent "
     "with the rules\n"
+    "  layer       each layer fed the reference's own input, every tap inside; bars derived from the "
+    "contract "
+    "in float64\n"
+    "  module      hidden states down the stack, and how the error grows\n"
     "  model       logits at real tokens: short, padded, 700 tokens, gapped positions past every scaling "
     "boundary, and a text\n"
     "              (where an hf side has a tokenizer)\n"
@@ -97,6 +101,56 @@ void print_total(const Metrics& total) {
 
 void print_skipped(const std::vector<std::string>& skipped) {
   for (const std::string& line : skipped) fmt::print("  skipped: {}\n", for_terminal(line));
+}
+
+/// The taps out of line, the worst first few.
+void print_failures(const std::vector<const TapResult*>& failed) {
+  for (const TapResult* tap : std::span(failed).first(std::min(failed.size(), kShownDifferences)))
+    fmt::print("  {}: {}\n", for_terminal(tap->tap),
+               for_terminal(tap->failures.empty() ? "nothing was compared" : tap->failures[0]));
+  if (failed.size() > kShownDifferences)
+    fmt::print("  and {} more taps, in --json\n", with_commas(failed.size() - kShownDifferences));
+}
+
+void print(const LayerLevel& level) {
+  size_t equal = 0, taps = 0;
+  std::vector<const TapResult*> failed;
+  uint64_t near_ties = 0;
+  for (const LayerResult& layer : level.layers) {
+    equal += layer.equal();
+    taps += layer.taps.size();
+    for (const TapResult& tap : layer.taps)
+      if (!tap.equal()) failed.push_back(&tap);
+    if (layer.routing) near_ties += layer.routing->near_ties.size();
+  }
+  fmt::print("layer    {}: {} of {} parts equal, {} taps, {} values; each on {}\n",
+             level.passed() ? "equal" : "DIFFERENT", equal, level.layers.size(), taps,
+             with_commas(level.values()),
+             level.own_inputs ? "its side's own input" : "the reference's input");
+  if (near_ties) fmt::print("  {} experts chosen by a near tie\n", with_commas(near_ties));
+  print_failures(failed);
+}
+
+void print(const ModuleLevel& level) {
+  std::vector<const TapResult*> failed;
+  for (const TapResult& tap : level.taps)
+    if (!tap.equal()) failed.push_back(&tap);
+  const DepthError& last = level.depths.back();
+  fmt::print("module   {}: {} depths; error at the last {:.1e} of its RMS (reference {:.1e}), growth {}\n",
+             level.passed() ? "equal" : "DIFFERENT", level.taps.size(), last.other, last.reference,
+             name(level.growth));
+  print_failures(failed);
+}
+
+void print(const Divergence& divergence) {
+  fmt::print("first divergence\n  tap    {}\n", for_terminal(divergence.tap));
+  if (!divergence.op.empty())
+    fmt::print("  op     {} {} in {}\n", divergence.op, for_terminal(divergence.value),
+               for_terminal(divergence.module.empty() ? divergence.place : divergence.module));
+  fmt::print("  cause  {}{}\n", divergence.cause,
+             divergence.words.empty() ? fmt::format(" ({} known faults tried)", divergence.tried.size())
+                                      : ": " + for_terminal(divergence.words));
+  for (const std::string& line : divergence.also) fmt::print("         {}\n", for_terminal(line));
 }
 
 void print(const ModelLevel& level) {
@@ -171,9 +225,16 @@ void print(const GenerationLevel& level) {
 void print(const VerifyReport& report) {
   fmt::print("left     {}\nright    {}\n", for_terminal(of(report.left)), for_terminal(of(report.right)));
   if (report.weights) print(*report.weights);
+  if (report.layer) print(*report.layer);
+  if (report.module) print(*report.module);
   if (report.model) print(*report.model);
   if (report.generation) print(*report.generation);
-  fmt::print("{}\n", report.equal() ? "equal" : "NOT EQUAL");
+  if (report.divergence) print(*report.divergence);
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", for_terminal(note));
+  if (report.verdict() == Verdict::reference_disagrees)
+    fmt::print("NOT EQUAL: contract and reference disagree\n");
+  else
+    fmt::print("{}\n", report.equal() ? "equal" : "NOT EQUAL");
 }
 
 Result<int> verify_command(Flags& flags, bool json) {
@@ -206,6 +267,9 @@ void add_verify(CLI::App& app, Session& session) {
   command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:]PATH")->required();
   command->add_option("--levels", flags->levels,
                       fmt::format("Some of {} (default: {})", level_names(), flags->levels));
+  command->add_flag(
+      "!--no-float64", flags->options.float64,
+      "Do not run the contract in float64: faster, fixed bars instead of derived ones, no cause");
   CLI::Option* tokens =
       command->add_option("--tokens", flags->options.tokens_file,
                           "Prompts in place of the default probes and prompts: a line of ids each");

@@ -91,8 +91,14 @@ const BlockDequantize* blocks_of(const RuleRow& row) {
   return nullptr;
 }
 
+Model model_or_die(const Json& config) {
+  auto model = make_model(config);
+  if (!model.ok()) throw std::runtime_error(model.error().message());
+  return std::move(model).value();
+}
+
 struct Tiny {
-  explicit Tiny(const Json& config) : model(make_model(config).value()) {
+  explicit Tiny(const Json& config) : model(model_or_die(config)) {
     contract = model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
     context.rules = &model.rules;
     for (const TensorPlan& plan : expand(model.rules))

@@ -388,6 +388,8 @@ class Worker:
             if self.tokenizer is None:
                 self.tokenizer = load_tokenizer(self.folder)
             return {"ok": "1"}, (encode if op == "encode" else decode)(self.tokenizer, tensors)
+        if op in ("values", "edit"):
+            raise WorkerError("unsupported", "transformers' modules cannot be run by the contract's names", "engine_c9")
         raise WorkerError("usage", f"unknown op {op!r}", "protocol_c6")
 
     def load(self, words):

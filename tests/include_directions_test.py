@@ -17,7 +17,7 @@ MAY_USE = {
     "lower": ["contract", "formats", "rules"],
     "convert": ["arch", "lower", "formats", "faults"],
     "engines": ["lower", "formats", "arch"],
-    "verify": ["convert", "engines"],
+    "verify": ["convert", "engines", "faults"],
     "cli": ["verify"],
     "fuzz": ["verify"],
 }

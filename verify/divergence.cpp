@@ -12,9 +12,14 @@
 namespace tandem {
 namespace {
 
-/// Rounding to a narrow type in float64 and in float32 differs where a value lies on the edge between two: such a
-/// fault explains a difference when less than this share of it is left.
+/// Rounding to a narrow type in float64 and in float32 differs where a value lies on the edge between two:
+/// such a fault explains a difference when less than this share of it is left.
 constexpr double kRoundingLeft = 0.1;
+
+std::string cause_of(const Hypothesis& hypothesis) {
+  const auto rows = faults_named(hypothesis.fault);
+  return rows.empty() ? hypothesis.fault : std::string(rows[0]->cause);
+}
 
 bool rounds(const Hypothesis& hypothesis) { return hypothesis.fault.starts_with("dtype"); }
 
@@ -125,8 +130,8 @@ class Search {
   Divergence start(std::string level, const LayerResult& result) const {
     Divergence found;
     found.level = std::move(level);
-    const auto first =
-        std::find_if(result.taps.begin(), result.taps.end(), [](const TapResult& tap) { return !tap.equal(); });
+    const auto first = std::find_if(result.taps.begin(), result.taps.end(),
+                                    [](const TapResult& tap) { return !tap.equal(); });
     if (first != result.taps.end()) found.tap = first->tap;
     found.probe = probe_.name;
     return found;
@@ -201,10 +206,10 @@ class Search {
                          const std::vector<int32_t>* mask = nullptr) const {
     const HostTensor& reference = float32 ? *float32 : expected;
     // The float32 engine's error is its distance from its own float64.
-    const auto distance = measure(reference, other, float64 ? float64 : &expected,
-                                  float64 ? &expected : nullptr,
-                                  {probe_.batch, probe_.tokens, mask ? *mask : probe_.attention_mask,
-                                   token_axis(walk.types.at(value))});
+    const auto distance =
+        measure(reference, other, float64 ? float64 : &expected, float64 ? &expected : nullptr,
+                {probe_.batch, probe_.tokens, mask ? *mask : probe_.attention_mask,
+                 token_axis(walk.types.at(value))});
     if (!distance.ok() && distance.error().kind == ErrorKind::not_equal) return Judged{false, HUGE_VAL};
     if (!distance.ok()) return distance.error();
     const TapDistance& d = distance.value();
@@ -283,7 +288,8 @@ class Search {
     return std::optional<NodeRun>(std::move(run));
   }
 
-  Result<Judged> judge_node(const Walk& walk, const Node& node, const NodeRun& run, const HostTensors& expected) {
+  Result<Judged> judge_node(const Walk& walk, const Node& node, const NodeRun& run,
+                            const HostTensors& expected) {
     Judged all{true, 0};
     for (const std::string& output : node.outputs) {
       if (!run.other.contains(output)) continue;
@@ -333,7 +339,8 @@ class Search {
     const auto end = at(layer.taps[first].node);
     auto begin = walk.nodes.begin();
     for (size_t i = 0; i < first; ++i) begin = std::max(begin, at(layer.taps[i].node) + 1);
-    // Nodes without a tap between earlier taps (heads, rotary) may be at fault too, so long as no tap followed.
+    // Nodes without a tap between earlier taps (heads, rotary) may be at fault too, so long as no tap
+    // followed.
     std::set<std::string> feeding{layer.taps[first].node->outputs[0]};
     std::vector<const Node*> nodes;
     for (auto node = end;; --node) {
@@ -360,8 +367,8 @@ class Search {
       TANDEM_TRY(HostTensor made, edit.make(sources));
       weights.emplace(edit.weight, std::move(made));
     }
-    const Contract edited =
-        with_hypothesis(*sides_.contract, walk.place.empty() ? walk.edit_entry : walk.block->name, walk.place, hypothesis);
+    const Contract edited = with_hypothesis(
+        *sides_.contract, walk.place.empty() ? walk.edit_entry : walk.block->name, walk.place, hypothesis);
     return sides_.exact->edit(print(edited), weights);
   }
 
@@ -379,8 +386,8 @@ class Search {
     for (const std::string& name : names) {
       if (!others.contains(name)) continue;
       const HostTensor* narrow = float32.contains(name) ? &float32.at(name) : nullptr;
-      TANDEM_TRY(const Judged now, compare(walk, name, others.at(name), expected.value().at(name), narrow,
-                                           &float64.at(name)));
+      TANDEM_TRY(const Judged now,
+                 compare(walk, name, others.at(name), expected.value().at(name), narrow, &float64.at(name)));
       TANDEM_TRY(const Judged before, compare(walk, name, others.at(name), float64.at(name), narrow));
       const double share = before.rms > 0 ? now.rms / before.rms : 0;
       any |= !before.equal;
@@ -406,7 +413,8 @@ class Search {
     found.explains_layer = best.explains_layer;
     for (const TriedFault& other : found.tried)
       if (other.explains && other.explains_layer == best.explains_layer && other.words != best.words)
-        found.also.push_back(fmt::format("cannot be told apart here from: {} ({})", other.cause, other.words));
+        found.also.push_back(
+            fmt::format("cannot be told apart here from: {} ({})", other.cause, other.words));
     return {};
   }
 
@@ -430,8 +438,7 @@ class Search {
       }
       for (const Hypothesis& hypothesis :
            hypotheses_at({*sides_.contract, *walk.block, walk.place, *node, walk.types, inputs_.context})) {
-        TriedFault tried{hypothesis.fault, std::string(find_fault(hypothesis.fault)->cause), hypothesis.words,
-                         false, false, 1};
+        TriedFault tried{hypothesis.fault, cause_of(hypothesis), hypothesis.words, false, false, 1};
         if (const Status edited = set_edit(walk, hypothesis); !edited.ok()) {
           if (edited.error().kind == ErrorKind::bug) return edited;
           continue;  // cannot be said of this model
@@ -505,25 +512,20 @@ const Probe& probe_of(const std::vector<Probe>& probes, const std::vector<TapRes
     if (bad != taps.end() && probe.name == bad->probe) return probe;
   // A tap without a distance (routing): the probe that its first line names.
   for (const Probe& probe : probes)
-    if (bad != taps.end() && !bad->failures.empty() && bad->failures[0].starts_with(probe.name + ":")) return probe;
+    if (bad != taps.end() && !bad->failures.empty() && bad->failures[0].starts_with(probe.name + ":"))
+      return probe;
   return probes[0];
 }
 
 }  // namespace
 
 Json to_json(const Divergence& divergence) {
-  Json json{{"level", divergence.level},
-            {"tap", divergence.tap},
-            {"place", divergence.place},
-            {"op", divergence.op},
-            {"value", divergence.value},
-            {"module", divergence.module},
-            {"probe", divergence.probe},
-            {"cause", divergence.cause},
-            {"words", divergence.words},
-            {"explains_layer", divergence.explains_layer},
-            {"also", divergence.also},
-            {"tried", Json::array()}};
+  Json json{{"level", divergence.level}, {"tap", divergence.tap},
+            {"place", divergence.place}, {"op", divergence.op},
+            {"value", divergence.value}, {"module", divergence.module},
+            {"probe", divergence.probe}, {"cause", divergence.cause},
+            {"words", divergence.words}, {"explains_layer", divergence.explains_layer},
+            {"also", divergence.also},   {"tried", Json::array()}};
   for (const TriedFault& tried : divergence.tried)
     json["tried"].push_back({{"fault", tried.fault},
                              {"cause", tried.cause},
@@ -546,10 +548,10 @@ Result<std::optional<Divergence>> diagnose(const Sides& sides, const std::vector
       if (result.equal()) continue;
       Search search(sides, probe_of(probes, result.taps), inputs);
       const size_t layer = i - std::size(before);
-      Result<Divergence> found =
-          i < std::size(before)        ? search.outside(*before[i], result)
-          : layer < stack.layers.size() ? search.in_layer(stack.layers[layer], result)
-                                        : search.outside(*after[layer - stack.layers.size()], result);
+      Result<Divergence> found = i < std::size(before) ? search.outside(*before[i], result)
+                                 : layer < stack.layers.size()
+                                     ? search.in_layer(stack.layers[layer], result)
+                                     : search.outside(*after[layer - stack.layers.size()], result);
       if (!found.ok()) return std::move(found).error();
       return std::optional<Divergence>(std::move(found).value());
     }

@@ -19,18 +19,18 @@ struct TriedFault {
 };
 
 struct Divergence {
-  std::string level;  ///< that showed it: "layer" or "module"
-  std::string tap;    ///< the first out of line
-  std::string place;  ///< "model.layers.3"; empty outside the layers
-  std::string op;     ///< "rms_norm"; empty where the side cannot be looked into and nothing explains it
-  std::string value;  ///< its first output in the contract: "h"
-  std::string module; ///< the Hugging Face module that the op belongs to
+  std::string level;   ///< that showed it: "layer" or "module"
+  std::string tap;     ///< the first out of line
+  std::string place;   ///< "model.layers.3"; empty outside the layers
+  std::string op;      ///< "rms_norm"; empty where the side cannot be looked into and nothing explains it
+  std::string value;   ///< its first output in the contract: "h"
+  std::string module;  ///< the Hugging Face module that the op belongs to
   std::string probe;
   std::string cause = "unknown";
-  std::string words;                      ///< of the fault that explains it
-  bool explains_layer = false;            ///< nothing else in this layer differs
-  std::vector<std::string> also;          ///< other causes that explain it as well, and further ops out of line
-  std::vector<TriedFault> tried;          ///< in order, those that explain it first
+  std::string words;              ///< of the fault that explains it
+  bool explains_layer = false;    ///< nothing else in this layer differs
+  std::vector<std::string> also;  ///< other causes that explain it as well, and further ops out of line
+  std::vector<TriedFault> tried;  ///< in order, those that explain it first
 };
 Json to_json(const Divergence& divergence);
 
@@ -43,9 +43,9 @@ struct DiagnosisInputs {
   std::function<Result<HostTensor>(const std::string& name)> weight;
 };
 
-/// Walks to the first tap out of line, then through its block op by op with the reference's inputs, and tries the
-/// known faults at the op. Nothing where neither level has a tap that differs. Needs sides.exact. Errors: those
-/// of the engines.
+/// Walks to the first tap out of line, then through its block op by op with the reference's inputs, and tries
+/// the known faults at the op. Nothing where neither level has a tap that differs. Needs sides.exact. Errors:
+/// those of the engines.
 Result<std::optional<Divergence>> diagnose(const Sides& sides, const std::vector<Probe>& probes,
                                            const LayerLevel* layers, const ModuleLevel* modules,
                                            const DiagnosisInputs& inputs);

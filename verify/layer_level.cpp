@@ -167,14 +167,16 @@ class LayerComparison {
     if (inside_) {
       theirs.inputs = mine.inputs;
       auto values = sides_.other->values(layer.entry, Scope::block, theirs.inputs, value_names(layer, false));
-      if (!values.ok() && is_difference(values.error())) return add_failure(result.taps.back(), values.error());
+      if (!values.ok() && is_difference(values.error()))
+        return add_failure(result.taps.back(), values.error());
       if (!values.ok()) return std::move(values).error();
       for (const TapPlace& tap : layer.taps) theirs.taps[tap.tap] = std::move(values.value().at(tap.value));
       if (layer.route) theirs.chosen = theirs.taps.at(layer.route_tap);
       TANDEM_CHECK(delivered(layer, theirs, result));
     } else {
       const auto own = others.find(layer.input_tap);
-      if (own == others.end()) return add_missing(result.taps.back(), layer.input_tap, sides_.name_of_other());
+      if (own == others.end())
+        return add_missing(result.taps.back(), layer.input_tap, sides_.name_of_other());
       theirs.inputs = inputs_of(probe, own->second);
       take(layer, others, theirs);
     }
@@ -271,8 +273,9 @@ class LayerComparison {
     Choice choice{values_of<int32_t>(*pass.chosen), {}, {}};
     const std::string& x = layer.route->inputs[0].name;
     const HostTensors given{{x, pass.exact->at(x)}, {forced_name(layer), filled_like(*pass.chosen, -1)}};
-    TANDEM_TRY(const HostTensors outputs, sides_.exact->values(layer.entry, Scope::block, given,
-                                                               {layer.route->outputs[0], layer.route->outputs[2]}));
+    TANDEM_TRY(const HostTensors outputs,
+               sides_.exact->values(layer.entry, Scope::block, given,
+                                    {layer.route->outputs[0], layer.route->outputs[2]}));
     choice.free = values_of<int32_t>(outputs.at(layer.route->outputs[0]));
     TANDEM_TRY(const std::vector<double> scores, doubles_of(outputs.at(layer.route->outputs[2])));
     const uint64_t experts = outputs.at(layer.route->outputs[2]).shape.back();
@@ -322,14 +325,15 @@ class LayerComparison {
     if (mine_wrong) {
       tap->verdict = Verdict::reference_disagrees;
       tap->failures.push_back(fmt::format(
-          "{}: contract and reference disagree: the reference chooses other experts for {} tokens", probe.name,
-          mine_wrong));
+          "{}: contract and reference disagree: the reference chooses other experts for {} tokens",
+          probe.name, mine_wrong));
     }
     const auto here = [&](const NearTie& tie) { return tie.probe == probe.name; };
     const auto faults = std::count_if(routing.faults.begin(), routing.faults.end(), here);
     if (faults) {
       tap->verdict = std::max(tap->verdict, Verdict::different);
-      tap->failures.push_back(fmt::format("{}: other experts for {} tokens, and not by a near tie", probe.name, faults));
+      tap->failures.push_back(
+          fmt::format("{}: other experts for {} tokens, and not by a near tie", probe.name, faults));
     }
     return {};
   }
@@ -383,13 +387,14 @@ Json to_json(const NearTie& tie) {
 
 Json to_json(const RoutingResult& routing) {
   constexpr size_t kShown = 50;
-  Json json{{"tokens", routing.tokens},
-            {"same", routing.same},
-            {"near_ties", routing.near_ties.size()},
-            {"faults", routing.faults.size()},
-            {"first_near_ties", Json::array()},
-            {"first_faults", Json::array()},
-            {"experts", {{"reference", routing.reference}, {"other", routing.other}, {"both", routing.both}}}};
+  Json json{
+      {"tokens", routing.tokens},
+      {"same", routing.same},
+      {"near_ties", routing.near_ties.size()},
+      {"faults", routing.faults.size()},
+      {"first_near_ties", Json::array()},
+      {"first_faults", Json::array()},
+      {"experts", {{"reference", routing.reference}, {"other", routing.other}, {"both", routing.both}}}};
   for (size_t i = 0; i < std::min(kShown, routing.near_ties.size()); ++i)
     json["first_near_ties"].push_back(to_json(routing.near_ties[i]));
   for (size_t i = 0; i < std::min(kShown, routing.faults.size()); ++i)
@@ -401,14 +406,16 @@ Json to_json(const RoutingResult& routing) {
 
 Result<bool> sees_inside(Engine& engine, const LayerStack& stack) {
   HostTensor positions{DType::i32, {1, 1}, std::vector<std::byte>(sizeof(int32_t))};
-  const auto values = engine.values("logits", Scope::entry, {{"position_ids", positions}}, {stack.rotary.value});
+  const auto values =
+      engine.values("logits", Scope::entry, {{"position_ids", positions}}, {stack.rotary.value});
   if (values.ok()) return true;
   if (values.error().kind == ErrorKind::unsupported || is_difference(values.error())) return false;
   return values.error();
 }
 
 bool LayerResult::equal() const {
-  return !taps.empty() && std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
+  return !taps.empty() &&
+         std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
 }
 
 uint64_t LayerLevel::values() const {

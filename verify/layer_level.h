@@ -1,10 +1,10 @@
 #pragma once
-// The layer level: each layer fed the reference's own input, every tap inside compared, so that errors do not add
-// up. The routing of mixtures is compared first.
+// The layer level: each layer fed the reference's own input, every tap inside compared, so that errors do not
+// add up. The routing of mixtures is compared first.
 
 #include "contract/graph.h"
-#include "verify/model_level.h"
 #include "verify/layer_stack.h"
+#include "verify/model_level.h"
 #include "verify/tap.h"
 
 namespace tandem {
@@ -50,7 +50,6 @@ struct LayerLevel {
   bool passed() const;
 };
 Json to_json(const LayerLevel& level);
-
 
 /// Compares every layer on every probe. Errors: those of the engines. A tap or layer that one side lacks is a
 /// difference, not an error.

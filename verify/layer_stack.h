@@ -19,11 +19,11 @@ struct TapPlace {
 
 /// One layer of the model.
 struct LayerPlace {
-  std::string entry;          ///< "layer_3"
-  std::string place;          ///< "model.layers.3"
-  const Block* block;         ///< what it calls
-  std::string input_tap;      ///< the tap that goes in: "model.layers.2", or the embedding's
-  std::vector<TapPlace> taps; ///< inside the block, in order, and its result last
+  std::string entry;            ///< "layer_3"
+  std::string place;            ///< "model.layers.3"
+  const Block* block;           ///< what it calls
+  std::string input_tap;        ///< the tap that goes in: "model.layers.2", or the embedding's
+  std::vector<TapPlace> taps;   ///< inside the block, in order, and its result last
   const Node* route = nullptr;  ///< the node that chooses experts; null for a dense layer
   std::string route_tap;        ///< its tap, "" if it has none
 };
@@ -31,7 +31,7 @@ struct LayerPlace {
 /// The entry "logits".
 struct LayerStack {
   const Block* entry;
-  TapPlace rotary;       ///< cosines (their node makes the sines too)
+  TapPlace rotary;  ///< cosines (their node makes the sines too)
   TapPlace embedding;
   std::vector<LayerPlace> layers;
   TapPlace norm;

@@ -235,7 +235,7 @@ class ModelComparison {
 
   Engine& reference_;
   Engine& other_;
-  std::unique_ptr<Engine> exact_;
+  Engine* exact_ = nullptr;
   const ModelLevelOptions& options_;
   ModelLevel level_;
 };

@@ -45,8 +45,8 @@ struct ModelLevelOptions {
   uint64_t moe_layers = 0;
   uint64_t num_experts_per_tok = 0;
   bool reference_has_margins = false;  ///< the reference is the hf engine, which tells routing margins
-  /// Starts the contract in float64 (the torch engine); empty where it cannot be had. Called at most once.
-  std::function<Result<std::unique_ptr<Engine>>()> start_exact;
+  /// The contract in float64 (the torch engine); null where it cannot be had. Called at most once.
+  std::function<Result<Engine*>()> start_exact;
 };
 
 /// Runs every probe on both engines. Where a mixture's logits differ, tokens whose routing margin in the

@@ -191,7 +191,8 @@ TEST(ModelLevel, AboveTheFixedBarFloat64Decides) {
   right.logits[5] = 1 - 3e-5f;
   ModelLevelOptions options;
   EXPECT_FALSE(compare_models(left, right, kProbes, options).value().passed());
-  options.start_exact = [] { return Result<std::unique_ptr<Engine>>(std::make_unique<FakeExact>()); };
+  FakeExact exact;
+  options.start_exact = [&exact] { return Result<Engine*>(&exact); };
   const ModelLevel level = compare_models(left, right, kProbes, options).value();
   EXPECT_TRUE(level.passed());
   EXPECT_NEAR(level.probes[0].exact->reference_max, 4e-5, 1e-6);

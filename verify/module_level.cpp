@@ -86,7 +86,8 @@ class ModuleComparison {
       TapResult& tap = level_.taps[i];
       const HostTensor *mine = find(reference, places_[i].tap), *theirs = find(other, places_[i].value);
       if (!mine || !theirs) {
-        TapResult lost = missing_tap(places_[i].tap, mine ? sides_.name_of_other() : sides_.name_of_reference());
+        TapResult lost =
+            missing_tap(places_[i].tap, mine ? sides_.name_of_other() : sides_.name_of_reference());
         tap.verdict = std::max(tap.verdict, lost.verdict);
         tap.failures.push_back(std::move(lost.failures[0]));
         continue;
@@ -113,7 +114,8 @@ class ModuleComparison {
     return {};
   }
 
-  Result<HostTensors> stack_values(Engine& engine, const Probe& probe, const std::optional<HostTensor>& forced) {
+  Result<HostTensors> stack_values(Engine& engine, const Probe& probe,
+                                   const std::optional<HostTensor>& forced) {
     HostTensors given = probe.inputs();
     if (forced) given["forced_experts"] = *forced;
     return engine.values(forced ? "logits_forced" : "logits", Scope::entry, given, values_);
@@ -148,8 +150,8 @@ class ModuleComparison {
       if (!probe.attention_mask[token]) continue;
       double sum = 0;
       for (uint64_t i = token * width; i < (token + 1) * width; ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-      level_.positions.push_back(
-          {probe.position_ids[token], std::sqrt(sum / static_cast<double>(std::max<uint64_t>(1, width))) / rms});
+      level_.positions.push_back({probe.position_ids[token],
+                                  std::sqrt(sum / static_cast<double>(std::max<uint64_t>(1, width))) / rms});
     }
     return {};
   }
@@ -183,14 +185,18 @@ Growth growth_of(const std::vector<DepthError>& depths, const std::vector<Positi
     const double early = mean_of(all.first(quarter)), late = mean_of(all.last(quarter));
     if (late > kPositionGrowth * std::max(early, kTiny)) return Growth::with_position;
   }
-  const auto against_reference = [&](size_t i) { return depths[i].other / std::max(depths[i].reference, kTiny); };
+  const auto against_reference = [&](size_t i) {
+    return depths[i].other / std::max(depths[i].reference, kTiny);
+  };
   const size_t at = *first_out_of_line;
-  if (at == 0 || against_reference(at) > kJump * std::max(1.0, against_reference(at - 1))) return Growth::jump;
+  if (at == 0 || against_reference(at) > kJump * std::max(1.0, against_reference(at - 1)))
+    return Growth::jump;
   return Growth::steady;
 }
 
 bool ModuleLevel::passed() const {
-  return !taps.empty() && std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
+  return !taps.empty() &&
+         std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
 }
 
 Json to_json(const ModuleLevel& level) {

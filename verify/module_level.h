@@ -12,7 +12,8 @@ std::string_view name(Growth growth);  ///< "steady", "jump", "with position"
 /// The error at one depth, as a share of the hidden states' RMS, over all probes.
 struct DepthError {
   std::string tap;
-  double reference = 0, other = 0;  ///< RMS of (side - float64); without float64 `other` is RMS of the difference
+  double reference = 0,
+         other = 0;  ///< RMS of (side - float64); without float64 `other` is RMS of the difference
 };
 
 /// The last hidden state's error at one position of the longest probe.
@@ -26,9 +27,9 @@ struct ModuleLevel {
   std::vector<DepthError> depths;
   std::vector<PositionError> positions;
   Growth growth = Growth::steady;
-  std::string jump_at;           ///< the first tap out of line, for a jump
-  std::string probe;             ///< the longest one
-  bool forced_experts = false;   ///< mixtures: the other side ran with the reference's experts
+  std::string jump_at;          ///< the first tap out of line, for a jump
+  std::string probe;            ///< the longest one
+  bool forced_experts = false;  ///< mixtures: the other side ran with the reference's experts
   bool passed() const;
 };
 Json to_json(const ModuleLevel& level);

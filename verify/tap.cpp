@@ -23,11 +23,20 @@ std::string plain(double value) { return fmt::format("{:.3g}", value); }
 Result<std::vector<double>> doubles_of(const HostTensor& tensor) {
   std::vector<double> values(tensor.data.size() / size_of(tensor.dtype));
   switch (tensor.dtype) {
-    case DType::f64: widen<double>(tensor, values); return values;
-    case DType::f32: widen<float>(tensor, values); return values;
-    case DType::i32: widen<int32_t>(tensor, values); return values;
-    case DType::i64: widen<int64_t>(tensor, values); return values;
-    default: break;
+    case DType::f64:
+      widen<double>(tensor, values);
+      return values;
+    case DType::f32:
+      widen<float>(tensor, values);
+      return values;
+    case DType::i32:
+      widen<int32_t>(tensor, values);
+      return values;
+    case DType::i64:
+      widen<int64_t>(tensor, values);
+      return values;
+    default:
+      break;
   }
   if (!is_float(tensor.dtype))
     return unsupported("verify_c5", "a tap of dtype {} cannot be compared", tensor.dtype);
@@ -180,20 +189,21 @@ TapResult missing_tap(std::string tap, std::string_view side) {
 
 Json to_json(const TapResult& result) {
   const TapDistance& d = result.worst;
-  Json json{{"tap", result.tap},
-            {"equal", result.equal()},
-            {"verdict", name(result.verdict)},
-            {"values", result.values},
-            {"worst_probe", result.probe},
-            {"worst_row", d.worst_row},
-            {"worst_token", d.worst_token},
-            {"rms", d.rms},
-            {"max_abs", d.max_abs},
-            {"max_abs_error", d.max_abs_error},
-            {"rms_error", d.rms_error},
-            {"fixed_bar_holds", d.max_abs < kFixedBarRange ? Json(d.max_abs_error <= kTolerances[0].max_abs_error)
-                                                           : Json(nullptr)},
-            {"failures", result.failures}};
+  Json json{
+      {"tap", result.tap},
+      {"equal", result.equal()},
+      {"verdict", name(result.verdict)},
+      {"values", result.values},
+      {"worst_probe", result.probe},
+      {"worst_row", d.worst_row},
+      {"worst_token", d.worst_token},
+      {"rms", d.rms},
+      {"max_abs", d.max_abs},
+      {"max_abs_error", d.max_abs_error},
+      {"rms_error", d.rms_error},
+      {"fixed_bar_holds",
+       d.max_abs < kFixedBarRange ? Json(d.max_abs_error <= kTolerances[0].max_abs_error) : Json(nullptr)},
+      {"failures", result.failures}};
   json["from_float64"] = d.has_exact ? Json{{"reference_max", d.reference_max},
                                             {"reference_rms", d.reference_rms},
                                             {"other_max", d.other_max},

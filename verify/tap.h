@@ -1,5 +1,6 @@
 #pragma once
-// One tap of two sides: how far they are apart, how far each is from the contract's float64, and what that means.
+// One tap of two sides: how far they are apart, how far each is from the contract's float64, and what that
+// means.
 
 #include <optional>
 #include <string>
@@ -31,8 +32,8 @@ struct TapDistance {
   uint64_t worst_row = 0, worst_token = 0;      ///< where `other` (or the difference) is largest
 };
 
-/// Tensors of one shape, of any float dtypes. `exact` may be null, and `exact_of_other` where the other side had
-/// inputs of its own. Errors: verify_c4 (not_equal) the shapes differ, or do not fit the mask.
+/// Tensors of one shape, of any float dtypes. `exact` may be null, and `exact_of_other` where the other side
+/// had inputs of its own. Errors: verify_c4 (not_equal) the shapes differ, or do not fit the mask.
 Result<TapDistance> measure(const HostTensor& reference, const HostTensor& other, const HostTensor* exact,
                             const HostTensor* exact_of_other, const TokenMask& mask);
 

@@ -4,6 +4,7 @@
 
 #include "base/signals.h"
 #include "contract/text.h"
+#include "verify/side_contract.h"
 #include "verify/text_prompts.h"
 
 namespace tandem {
@@ -80,6 +81,7 @@ struct Running {
   Engine* tokenizer = nullptr;  ///< the hf engine that takes part, if one does
   Model model;
   DType lowest = DType::f32;
+  std::unique_ptr<Engine> exact;  ///< the contract in float64; null where it cannot be had, or is not wanted
 
   Engine& reference() const { return right_is_reference ? *right : *left; }
   Engine& other() const { return right_is_reference ? *left : *right; }
@@ -124,21 +126,14 @@ Status add_text_probe(const Running& running, std::vector<Probe>& probes, std::v
   return {};
 }
 
-Status model_level(const Running& running, const Side& reference, std::vector<Probe> probes,
-                   const VerifyOptions& options, VerifyReport& report) {
+Status model_level(const Running& running, std::vector<Probe> probes, const VerifyOptions& options,
+                   VerifyReport& report) {
   std::vector<std::string> skipped;
   if (options.tokens_file.empty()) {
     TANDEM_CHECK(add_text_probe(running, probes, skipped));
   }
   ModelLevelOptions level = model_options(running, options);
-  level.start_exact = [&]() -> Result<std::unique_ptr<Engine>> {
-    EngineOptions exact = options.engine;
-    exact.dtype = "float64";
-    auto engine = Engine::start(EngineKind::torch, reference.opened.path, exact);
-    if (!engine.ok() && engine.error().kind == ErrorKind::unavailable)
-      return std::unique_ptr<Engine>();  // then the fixed bar stands
-    return engine;
-  };
+  level.start_exact = [&]() -> Result<Engine*> { return running.exact.get(); };
   auto compared = compare_models(running.reference(), running.other(), probes, level);
   if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
   report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
@@ -199,17 +194,89 @@ Status generation_level(const Running& running, const std::vector<Probe>& lines,
   return {};
 }
 
+/// PyTorch running the reference's contract; null, with a note, where it is not installed.
+Result<std::unique_ptr<Engine>> start_contract(const Side& side, const std::string& dtype,
+                                               const VerifyOptions& options, VerifyReport& report) {
+  EngineOptions engine_options = options.engine;
+  engine_options.dtype = dtype;
+  auto engine = Engine::start(EngineKind::torch, side.opened.path, engine_options);
+  if (engine.ok() || engine.error().kind != ErrorKind::unavailable) return engine;
+  report.notes.push_back(fmt::format("the contract was not run in {}: {}", dtype, engine.error().text));
+  return std::unique_ptr<Engine>();
+}
+
+constexpr uint64_t kLayerTokens = 256;  ///< of a probe that every layer is run on
+
+/// The probes of the layer level: the short ones; and of the module level: those and the longest.
+struct InnerProbes {
+  std::vector<Probe> layer, module;
+};
+InnerProbes inner_probes(const std::vector<Probe>& probes) {
+  InnerProbes inner;
+  const Probe* longest = nullptr;
+  for (const Probe& probe : probes) {
+    if (probe.batch * probe.tokens <= kLayerTokens) inner.layer.push_back(probe);
+    if (!longest || probe.tokens > longest->tokens) longest = &probe;
+  }
+  if (inner.layer.empty() && longest) inner.layer.push_back(*longest);
+  inner.module = inner.layer;
+  if (longest && longest->tokens > kLayerTokens) inner.module.push_back(*longest);
+  return inner;
+}
+
+/// The levels between weights and model, and where they part.
+Status inner_levels(const Running& running, const Side& reference, const std::vector<Probe>& probes,
+                    const VerifyOptions& options, VerifyReport& report) {
+  TANDEM_TRY(const auto contract, SideContract::open(reference, {options.accepted_keys}));
+  TANDEM_TRY(const LayerStack stack, layer_stack_of(contract->contract()));
+  Sides sides;
+  sides.reference = &running.reference();
+  sides.other = &running.other();
+  // Rounded weights or narrow arithmetic are no matter of float32's error: there the fixed bars stand.
+  sides.exact = running.lowest == DType::f32 ? running.exact.get() : nullptr;
+  sides.reference_is_left = !running.right_is_reference;
+  sides.contract = &contract->contract();
+  sides.stack = &stack;
+  sides.tolerance = tolerance_of(running.lowest);
+  const InnerProbes inner = inner_probes(probes);
+  if (options.layer) {
+    TANDEM_TRY(report.layer, compare_layers(sides, inner.layer));
+  }
+  if (options.module) {
+    TANDEM_TRY(report.module, compare_modules(sides, inner.module));
+  }
+  const bool failed =
+      (report.layer && !report.layer->passed()) || (report.module && !report.module->passed());
+  if (!failed || !sides.exact) return {};
+  TANDEM_TRY(const auto float32, start_contract(reference, "float32", options, report));
+  const DiagnosisInputs inputs{float32.get(), contract->faults(),
+                               [&](const std::string& name) { return contract->weight(name); }};
+  TANDEM_TRY(report.divergence, diagnose(sides, inner.module, report.layer ? &*report.layer : nullptr,
+                                         report.module ? &*report.module : nullptr, inputs));
+  return {};
+}
+
 /// The levels that run both sides.
 Status run_levels(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
                   const VerifyOptions& options, VerifyReport& report) {
   TANDEM_TRY(Model model, model_of_both(left, right, options));
   TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, model, options));
-  TANDEM_TRY(const Running running, start_both(left, right, lowest_storage, std::move(model), options));
+  TANDEM_TRY(Running running, start_both(left, right, lowest_storage, std::move(model), options));
+  const Side& reference = running.right_is_reference ? right : left;
+  if (options.float64) {
+    TANDEM_TRY(running.exact, start_contract(reference, "float64", options, report));
+  }
+  report.float64 = running.exact != nullptr;
   report.left = running.left->info();
   report.right = running.right->info();
   report.reference = running.right_is_reference ? "right" : "left";
+  if (options.layer || options.module) {
+    const Status inner = inner_levels(running, reference, probes, options, report);
+    if (!inner.ok() && inner.error().kind != ErrorKind::unsupported) return inner;
+    if (!inner.ok()) report.notes.push_back("layers and modules were not compared: " + inner.error().text);
+  }
   if (options.model) {
-    TANDEM_CHECK(model_level(running, running.right_is_reference ? right : left, probes, options, report));
+    TANDEM_CHECK(model_level(running, probes, options, report));
   }
   if (options.generation) {
     TANDEM_CHECK(generation_level(running, probes, options, report));
@@ -226,17 +293,36 @@ EngineInfo plain_info(const Side& side) {
 bool VerifyReport::equal() const {
   std::vector<bool> passed;
   if (weights) passed.push_back(weights->passed());
+  if (layer) passed.push_back(layer->passed());
+  if (module) passed.push_back(module->passed());
   if (model) passed.push_back(model->passed());
   if (generation) passed.push_back(generation->passed());
   return !passed.empty() && std::find(passed.begin(), passed.end(), false) == passed.end();
 }
 
+Verdict VerifyReport::verdict() const {
+  Verdict worst = equal() ? Verdict::equal : Verdict::different;
+  const auto look = [&](const std::vector<TapResult>& taps) {
+    for (const TapResult& tap : taps) worst = std::max(worst, tap.verdict);
+  };
+  if (layer)
+    for (const LayerResult& result : layer->layers) look(result.taps);
+  if (module) look(module->taps);
+  return worst;
+}
+
 Json to_json(const VerifyReport& report) {
   Json levels = Json::object();
   if (report.weights) levels["weights"] = to_json(*report.weights);
+  if (report.layer) levels["layer"] = to_json(*report.layer);
+  if (report.module) levels["module"] = to_json(*report.module);
   if (report.model) levels["model"] = to_json(*report.model);
   if (report.generation) levels["generation"] = to_json(*report.generation);
   return Json{{"equal", report.equal()},
+              {"verdict", name(report.verdict())},
+              {"float64", report.float64},
+              {"divergence", report.divergence ? to_json(*report.divergence) : Json(nullptr)},
+              {"notes", report.notes},
               {"left", report.left},
               {"right", report.right},
               {"reference", report.reference},
@@ -253,7 +339,7 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   report.right = plain_info(*right);
   // The others need it too: it says whether one side's weights are rounded.
   TANDEM_TRY(WeightsLevel weights, weights_level(*left, *right, options));
-  if (options.model || options.generation) {
+  if (options.layer || options.module || options.model || options.generation) {
     TANDEM_CHECK(run_levels(files, *left, *right, weights.narrowest.value_or(DType::f32), options, report));
   }
   if (options.weights) report.weights = std::move(weights);

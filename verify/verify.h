@@ -1,8 +1,10 @@
 #pragma once
 // Do two sides hold and compute the same? The levels, run; the report.
 
+#include "verify/divergence.h"
 #include "verify/generation_level.h"
 #include "verify/model_level.h"
+#include "verify/module_level.h"
 #include "verify/side.h"
 #include "verify/weights_level.h"
 
@@ -10,12 +12,15 @@ namespace tandem {
 
 struct VerifyOptions {
   bool weights = true;
+  bool layer = true;
+  bool module = true;
   bool model = true;
   bool generation = false;
   std::string tokens_file;        ///< prompts, a line of ids each, in place of the default probes and prompts
   uint64_t random_prompts = 100;  ///< of the generation level; those of text come on top
   uint64_t max_new_tokens = 20;   ///< of the generation level, for each prompt
   double atol = 0;                ///< in place of the table's bar
+  bool float64 = true;            ///< run the contract in float64, from which tolerances are derived
   EngineOptions engine;
   std::set<std::string> accepted_keys;
   SafetensorsLimits limits;                                     ///< of the headers that are read
@@ -28,19 +33,26 @@ struct LevelRow {
   bool VerifyOptions::*wanted;
 };
 inline constexpr LevelRow kLevels[] = {
-    {"weights", &VerifyOptions::weights},
-    {"model", &VerifyOptions::model},
+    {"weights", &VerifyOptions::weights},       {"layer", &VerifyOptions::layer},
+    {"module", &VerifyOptions::module},         {"model", &VerifyOptions::model},
     {"generation", &VerifyOptions::generation},
 };
 
 struct VerifyReport {
   std::optional<WeightsLevel> weights;
+  std::optional<LayerLevel> layer;
+  std::optional<ModuleLevel> module;
   std::optional<ModelLevel> model;
   std::optional<GenerationLevel> generation;
   EngineInfo left, right;  ///< engines and versions; for the weights level alone, format and path
   std::string reference;   ///< "left" or "right"
+  bool float64 = false;    ///< the contract was run in float64
+  std::optional<Divergence> divergence;  ///< the first one, where a level failed and the contract can be run
+  std::vector<std::string> notes;        ///< what could not be looked at, and why
   /// Some level was run, and each that was has passed.
   bool equal() const;
+  /// The one sentence: "equal", "different", "contract and reference disagree".
+  Verdict verdict() const;
 };
 Json to_json(const VerifyReport& report);
 
