@@ -12,12 +12,13 @@ MAY_USE = {
     "formats": ["base"],
     "contract": ["base"],
     "rules": ["base", "contract"],
+    "kinship": ["rules"],
     "arch": ["contract", "rules"],
     "lower": ["contract", "formats", "rules"],
     "convert": ["arch", "lower", "formats"],
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines"],
-    "cli": ["verify"],
+    "cli": ["verify", "kinship"],
     "fuzz": ["verify"],
 }
 # What tests may use besides: whole models as input.
