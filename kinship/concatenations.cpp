@@ -9,6 +9,7 @@ namespace tandem::kinship {
 namespace {
 
 constexpr size_t kMostParts = 16;
+constexpr uint64_t kMostSteps = 100'000;  // of a search along one axis
 
 /// A tensor, or one place of its first axis, in which parts are looked for.
 struct Region {
@@ -34,35 +35,41 @@ Lengths lengths_of(const State& state, const Region& region, size_t axis) {
   const Side from = other(region.side);
   const uint64_t slice = element_count(whole(region.shape)) / region.shape[axis];
   const Kind kind = state.weight(region.side, region.index).kind();
-  for (size_t i = 0; i < state.sides[from].weights.size(); ++i) {
-    const Weight& part = state.weight(from, i);
-    const auto print = state.prints[from][i].find(region.as);
-    if (state.done[from][i] || print == state.prints[from][i].end()) continue;
-    if (part.count == 0 || part.count % slice != 0 || part.count / slice >= region.shape[axis]) continue;
-    const auto common = common_dtypes(part.kind(), kind);
-    if (std::find(common.begin(), common.end(), region.as) == common.end()) continue;
-    lengths[part.count / slice][print->second.whole].push_back(i);
+  for (const auto& [count, weights] : state.by_count[from]) {
+    if (count == 0 || count % slice != 0 || count / slice >= region.shape[axis]) continue;
+    for (const size_t i : weights) {
+      const auto print = state.prints[from][i].find(region.as);
+      if (state.done[from][i] || print == state.prints[from][i].end()) continue;
+      const auto common = common_dtypes(state.weight(from, i).kind(), kind);
+      if (std::find(common.begin(), common.end(), region.as) != common.end())
+        lengths[count / slice][print->second.whole].push_back(i);
+    }
   }
   return lengths;
 }
 
-/// Fills the axis from `begin` on, long parts first; `sums` are those before each place.
-bool fill(const Lengths& lengths, const std::vector<uint64_t>& sums, uint64_t begin, Row& row) {
+/// Fills the axis from `begin` on, long parts first; `sums` are those before each place. Ends without a
+/// result after `steps` tries (tensors of zeros fit everywhere).
+bool fill(const Lengths& lengths, const std::vector<uint64_t>& sums, uint64_t begin, Row& row,
+          uint64_t& steps) {
   if (begin + 1 == sums.size()) return row.parts.size() > 1;
   if (row.parts.size() == kMostParts) return false;
   for (const auto& [length, by_sum] : lengths) {
+    if (steps == 0) return false;
+    --steps;
     if (length >= sums.size() - begin) continue;
     const auto at = by_sum.find(sums[begin + length] - sums[begin]);
     if (at == by_sum.end()) continue;
-    for (const size_t part : at->second) {
-      if (std::find(row.parts.begin(), row.parts.end(), part) != row.parts.end()) continue;
-      row.parts.push_back(part);
-      row.begins.push_back(begin);
-      if (fill(lengths, sums, begin + length, row)) return true;
-      row.parts.pop_back();
-      row.begins.pop_back();
-      break;  // its equals would do no better
-    }
+    // Of several that are equal the first that is free.
+    const auto part = std::find_if(at->second.begin(), at->second.end(), [&](size_t i) {
+      return std::find(row.parts.begin(), row.parts.end(), i) == row.parts.end();
+    });
+    if (part == at->second.end()) continue;
+    row.parts.push_back(*part);
+    row.begins.push_back(begin);
+    if (fill(lengths, sums, begin + length, row, steps)) return true;
+    row.parts.pop_back();
+    row.begins.pop_back();
   }
   return false;
 }
@@ -115,7 +122,8 @@ Result<std::vector<Row>> rows_along(const State& state, const std::vector<Region
   Lengths lengths = lengths_of(state, regions[0], axis);
   for (size_t i = 0; i < regions.size(); ++i) {
     Row row;
-    if (lengths.empty() || !fill(lengths, running(sums[i][axis]), 0, row)) return std::vector<Row>{};
+    uint64_t steps = kMostSteps;
+    if (lengths.empty() || !fill(lengths, running(sums[i][axis]), 0, row, steps)) return std::vector<Row>{};
     for (auto& [length, by_sum] : lengths)
       for (auto& [sum, parts] : by_sum)
         std::erase_if(parts, [&](size_t part) {

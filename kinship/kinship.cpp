@@ -28,6 +28,7 @@ Status take_fingerprints(State& state, Side side) {
     const Weight& weight = checkpoint.weights[i];
     TANDEM_TRY(auto prints,
                fingerprints(checkpoint, weight, meeting_dtypes(weight.kind(), others), state.progress));
+    state.by_count[side][weight.count].push_back(i);
     for (const auto& [as, print] : prints) state.index[side][{as, weight.count, print.whole}].push_back(i);
     state.prints[side].push_back(std::move(prints));
   }
@@ -78,9 +79,11 @@ Status add_near_hint(State& state, Side side, size_t index, std::map<size_t, Mom
     return shape;
   };
   std::optional<Moments> own;
-  for (size_t j = 0; j < state.sides[other(side)].weights.size(); ++j) {
+  const auto partners = state.by_count[other(side)].find(weight.count);
+  if (partners == state.by_count[other(side)].end()) return {};
+  for (const size_t j : partners->second) {
     const Weight& partner = state.weight(other(side), j);
-    if (state.done[other(side)][j] || partner.count != weight.count) continue;
+    if (state.done[other(side)][j]) continue;
     if (sizes(partner.shape()) != sizes(weight.shape())) continue;
     if (!own) {
       TANDEM_TRY(own, moments(state.sides[side], weight));

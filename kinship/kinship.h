@@ -67,7 +67,7 @@ struct Kinship {
 };
 
 /// Errors: those of both sources. The sources must outlive the result. Memory: a hash for each place along
-/// the first axis of tensors of rank 3 and more, and some 200 MB.
+/// the first axis of tensors of rank 3 and more, and some 80 MB.
 Result<Kinship> find_kinship(const TensorSource& hf, const TensorSource& tf, const Progress& progress);
 
 }  // namespace tandem::kinship

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/hash.h"
 #include "kinship/families.h"
 #include "kinship/likeness.h"
 #include "kinship/table.h"
@@ -46,6 +47,13 @@ Floats joined(const Floats& a, const Floats& b) {
   Floats made = a;
   made.insert(made.end(), b.begin(), b.end());
   return made;
+}
+
+std::vector<std::string> hf_names_of(const RuleRow& row) {
+  std::vector<std::string> names;
+  for (const TensorPlan& plan : expand(RuleTable{"unknown", {row}}))
+    names.insert(names.end(), plan.hf.begin(), plan.hf.end());
+  return names;
 }
 
 Kinship kinship_of(const MemorySource& left, const MemorySource& right) {
@@ -135,6 +143,74 @@ TEST(Kinship, FindsTransposeStackAndCastAndTheTableMakesTheSameBytes) {
     ASSERT_TRUE(made.value()->read(info.name, 0, actual).ok()) << info.name;
     EXPECT_EQ(actual, expected) << info.name;
   }
+}
+
+TEST(Kinship, Fp8CodesAndScalesAgainstNamesWithoutMeaning) {
+  MemorySource left, right;
+  RuleRow row;
+  row.hf = "layers.{layer}.experts.{expert}.up";
+  row.tf = "layers/{layer}/up";
+  row.shape = {"130", "150"};
+  row.sizes = {130, 150};
+  row.holes = {{"layer", {0, 2}}, {"expert", {0, 3}}};
+  row.steps = {BlockDequantize{128, 128, "_scale_inv"}, Transpose{{1, 0}}, Stack{"expert", 3}};
+  for (const std::string& name : hf_names_of(row)) {
+    add(left, name, row.sizes, random_values(130 * 150, name), DType::f8_e4m3);
+    add(left, name + "_scale_inv", {2, 2}, {0.37f, 1.1f, 2.3f, 0.05f});
+  }
+  const RuleTable table{"unknown", {row}};
+  const auto made = ToTensorFlow::make(table, left, {.dtype = DType::bf16});
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  for (const TensorInfo& info : made.value()->tensors()) {
+    std::vector<std::byte> bytes(byte_count(info.dtype, info.shape).value());
+    ASSERT_TRUE(made.value()->read(info.name, 0, bytes).ok());
+    right.add({"x" + std::to_string(name_hash(info.name)), info.dtype, info.shape}, std::move(bytes));
+  }
+  const Kinship found = kinship_of(left, right);
+  EXPECT_TRUE(found.certain());
+  ASSERT_EQ(found.links.size(), 2u);
+  for (const Link& link : found.links) {
+    EXPECT_TRUE(link.dequantized);
+    EXPECT_EQ(link.joined->name,
+              "x" + std::to_string(name_hash("layers/" + link.parts[0]->name.substr(7, 1) + "/up")));
+  }
+  const RuleTable inferred = write_rules(found, false).table;
+  ASSERT_EQ(inferred.rows.size(), 2u);
+  EXPECT_EQ(inferred.rows[0].steps, row.steps);
+}
+
+TEST(Kinship, Fp8CodesOnBothSidesArePairedWithTheirScales) {
+  MemorySource left, right;
+  const Floats codes = random_values(64, "codes");
+  for (MemorySource* side : {&left, &right}) {
+    add(*side, "w", {8, 8}, codes, DType::f8_e4m3);
+    add(*side, "w_scale_inv", {1, 1}, {0.5f});
+  }
+  const Kinship found = kinship_of(left, right);
+  EXPECT_TRUE(found.certain());
+  EXPECT_EQ(found.links.size(), 2u);
+}
+
+TEST(Kinship, ZerosThatFitEverywhereEndInTime) {
+  MemorySource left, right;
+  for (size_t i = 1; i <= 40; ++i) add(left, "zero" + std::to_string(i), {i, 2}, Floats(2 * i));
+  Floats rest(2 * 900);
+  rest.back() = 1;
+  add(right, "all", {900, 2}, rest);
+  const Kinship found = kinship_of(left, right);
+  EXPECT_EQ(found.unpaired.size(), 41u);
+}
+
+TEST(Kinship, ManyEqualTensorsAreOneDoubt) {
+  MemorySource left, right;
+  for (size_t i = 0; i < 1500; ++i) {
+    add(left, "a." + std::to_string(i) + ".bias", {2}, {0, 0});
+    add(right, "b/" + std::to_string(i) + "/bias", {2}, {0, 0});
+  }
+  const Kinship found = kinship_of(left, right);
+  ASSERT_EQ(found.doubts.size(), 1u);
+  EXPECT_EQ(found.doubts[0].guess.size(), 1500u);
+  EXPECT_EQ(found.doubts[0].guess[7].joined->name, "b/7/bias");
 }
 
 TEST(Kinship, OneChangedElementIsNoPair) {

@@ -88,9 +88,9 @@ Result<std::optional<Link>> prove(const State& state, Side side, const Weight& w
 
 /// True if an open tensor of a side has this many elements.
 bool any_open(const State& state, Side side, uint64_t count) {
-  for (size_t i = 0; i < state.done[side].size(); ++i)
-    if (!state.done[side][i] && state.weight(side, i).count == count) return true;
-  return false;
+  const auto at = state.by_count[side].find(count);
+  return at != state.by_count[side].end() &&
+         std::any_of(at->second.begin(), at->second.end(), [&](size_t i) { return !state.done[side][i]; });
 }
 
 Status stack_of(State& state, Side side, size_t index, DType as) {

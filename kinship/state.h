@@ -12,6 +12,7 @@ struct State {
   std::vector<bool> done[2];                            ///< linked, tied, or in a doubt
   /// Open weights by dtype, number of elements and fingerprint.
   std::map<std::tuple<DType, uint64_t, uint64_t>, std::vector<size_t>> index[2];
+  std::map<uint64_t, std::vector<size_t>> by_count[2];  ///< all weights by their number of elements
   std::vector<std::string> hints[2];  ///< of each weight, for those that end without a partner
   Progress progress;
   Kinship found;

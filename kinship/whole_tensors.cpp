@@ -39,20 +39,34 @@ class Sets {
   std::vector<size_t> parent_;
 };
 
-/// Groups of open weights whose fingerprints agree; those with the same sizes of axes before others.
+/// What must agree, besides the fingerprint, before two weights are compared.
+using Likes = std::map<std::pair<Kind, Shape>, std::vector<size_t>>;
+
+Likes likes(const State& state, Side side, const std::vector<size_t>& weights, bool same_sizes) {
+  Likes buckets;
+  for (const size_t i : weights) {
+    const Weight& weight = state.weight(side, i);
+    buckets[{weight.kind(), same_sizes ? sorted_sizes(weight.shape()) : Shape{}}].push_back(i);
+  }
+  return buckets;
+}
+
+/// Groups of open weights whose fingerprints agree, and the sizes of their axes if asked for.
 std::vector<Group> groups_of(const State& state, bool same_sizes) {
   const size_t hf_count = state.sides[hf].weights.size();
   Sets sets(hf_count + state.sides[tf].weights.size());
-  for (size_t i = 0; i < hf_count; ++i) {
-    if (state.done[hf][i]) continue;
-    const Weight& weight = state.weight(hf, i);
-    for (const auto& [as, print] : state.prints[hf][i])
-      for (const size_t j : state.open(tf, as, weight.count, print.whole)) {
-        const Weight& partner = state.weight(tf, j);
-        const auto common = common_dtypes(weight.kind(), partner.kind());
-        if (std::find(common.begin(), common.end(), as) == common.end()) continue;
-        if (same_sizes && sorted_sizes(weight.shape()) != sorted_sizes(partner.shape())) continue;
-        sets.join(i, hf_count + j);
+  for (const auto& [key, all] : state.index[hf]) {
+    const auto& [as, count, hash] = key;
+    const Likes left = likes(state, hf, state.open(hf, as, count, hash), same_sizes);
+    if (left.empty()) continue;
+    const Likes right = likes(state, tf, state.open(tf, as, count, hash), same_sizes);
+    for (const auto& [mine, hf_members] : left)
+      for (const auto& [its, tf_members] : right) {
+        const auto common = common_dtypes(mine.first, its.first);
+        if (mine.second != its.second || std::find(common.begin(), common.end(), as) == common.end())
+          continue;
+        for (const size_t i : hf_members) sets.join(i, hf_count + tf_members[0]);
+        for (const size_t j : tf_members) sets.join(hf_members[0], hf_count + j);
       }
   }
   std::map<size_t, Group> groups;

@@ -91,6 +91,7 @@ class Infer(Case):
 
     def assert_table(self, found, rows, ambiguous=()):
         """The table is the true one, and doubts are these groups of names alone (which the table has by --guess)."""
+        self.assertGreater(len(rows), 10)
         self.assertEqual(merged(found["rules"]["rows"]), merged(rows))
         self.assertEqual([set(group["hf"]) for group in found["ambiguous"]], list(ambiguous))
         self.assertEqual({group["why"] for group in found["ambiguous"]}, {"equal values"} if ambiguous else set())
