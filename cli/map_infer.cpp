@@ -159,6 +159,15 @@ void print(const Kinship& found, const kinship::Written& written, const Sides& s
              with_commas(written.table.rows.size()), with_commas(written.words.size()));
 }
 
+/// The file appears whole or not at all.
+Status write_whole(const std::string& path, const std::string& text) {
+  const std::string staged = path + ".partial";
+  Status status = write_text(real_files(), staged, text);
+  if (status.ok()) status = real_files().rename(staged, path);
+  if (!status.ok()) (void)real_files().remove_all(staged);
+  return status;
+}
+
 }  // namespace
 
 Result<int> infer_map(const InferOptions& options, bool json) {
@@ -183,7 +192,7 @@ Result<int> infer_map(const InferOptions& options, bool json) {
   const kinship::Written written = write_rules(found, options.guess);
   TANDEM_CHECK(check(written.table));
   if (!options.out.empty()) {
-    Status stored = write_text(real_files(), options.out, tandem::to_json(written.table).dump(1) + "\n");
+    Status stored = write_whole(options.out, tandem::to_json(written.table).dump(1) + "\n");
     if (!stored.ok()) return cannot_create(std::move(stored).error());
   }
   if (json)

@@ -87,13 +87,12 @@ Result<bool> equal(const Part& part, const Place& place, const Layout& layout, D
   return true;
 }
 
-Result<std::optional<Confirmed>> confirm(const Part& part, const Place& place,
-                                         const std::optional<Layout>& hint, const Progress& progress) {
+namespace {
+
+/// The first of these layouts that fits, and whether another does.
+Result<std::optional<Confirmed>> first_of(const Part& part, const Place& place,
+                                          const std::vector<Layout>& layouts, const Progress& progress) {
   std::optional<Confirmed> found;
-  std::vector<Layout> layouts = possible_layouts(part.weight->shape(), place.box.size);
-  if (hint)
-    if (const auto at = std::find(layouts.begin(), layouts.end(), *hint); at != layouts.end())
-      std::rotate(layouts.begin(), at, at + 1);
   for (const DType as : common_dtypes(part.weight->kind(), place.weight->kind()))
     for (const Layout& layout : layouts) {
       if (found && found->layout == layout) continue;
@@ -108,6 +107,19 @@ Result<std::optional<Confirmed>> confirm(const Part& part, const Place& place,
       found = Confirmed{layout, as};
     }
   return found;
+}
+
+}  // namespace
+
+Result<std::optional<Confirmed>> confirm(const Part& part, const Place& place,
+                                         const std::optional<Layout>& hint, const Progress& progress) {
+  std::vector<Layout> layouts = possible_layouts(part.weight->shape(), place.box.size);
+  if (hint)
+    if (const auto at = std::find(layouts.begin(), layouts.end(), *hint); at != layouts.end())
+      std::rotate(layouts.begin(), at, at + 1);
+  TANDEM_TRY(auto found, first_of(part, place, layouts, progress));
+  if (found) return found;
+  return first_of(part, place, rotary_layouts(part.weight->shape(), place.box.size), progress);
 }
 
 }  // namespace tandem::kinship

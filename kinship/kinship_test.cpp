@@ -225,6 +225,27 @@ TEST(Kinship, OneChangedElementIsNoPair) {
   EXPECT_EQ(found.unpaired[0].hint, "has the values of b, in an order that is no layout known here");
 }
 
+TEST(Kinship, RotaryPairsSideBySideOrInHalves) {
+  // [heads, half, 2] of one convention against [heads, 2, half] of the other, transposed besides.
+  constexpr size_t kHeads = 3, kHalf = 4, kHidden = 5;
+  MemorySource left, right;
+  const Floats pairs = random_values(kHeads * kHalf * 2 * kHidden, "q");
+  Floats halves(pairs.size());
+  for (size_t head = 0; head < kHeads; ++head)
+    for (size_t i = 0; i < kHalf; ++i)
+      for (size_t side = 0; side < 2; ++side)
+        for (size_t column = 0; column < kHidden; ++column)
+          halves[((head * 2 + side) * kHalf + i) * kHidden + column] =
+              pairs[((head * kHalf + i) * 2 + side) * kHidden + column];
+  add(left, "wq", {24, 5}, pairs);
+  add(right, "q", {5, 24}, transposed(halves, 24, 5));
+  const Kinship found = kinship_of(left, right);
+  EXPECT_TRUE(found.certain());
+  EXPECT_THAT(write_rules(found, false).words,
+              ElementsAre("wq -> q: reshape to [3, 4, 2, 5], transpose(3,0,2,1), reshape to [5, 24] "
+                          "([24, 5] to [5, 24])"));
+}
+
 TEST(Kinship, ASymmetricMatrixIsADoubt) {
   MemorySource left, right;
   add(left, "a", {2, 2}, {1, 2, 2, 3});

@@ -8,6 +8,7 @@
 namespace tandem::kinship {
 namespace {
 
+constexpr uint64_t kMostHeads = 4096;
 constexpr size_t kMostAxes = 6;  // 720 permutations
 
 std::vector<uint64_t> in_order(size_t rank) {
@@ -98,6 +99,43 @@ std::vector<Layout> possible_layouts(const Shape& from, const Shape& to) {
     if (refines(permuted(source, axes), result)) add(shortest(source, axes));
   });
   add({{count.value()}, {0}});
+  return layouts;
+}
+
+namespace {
+
+/// `axis` of a shape seen as three, the last two swapped; then `axes` of the original are permuted.
+Layout with_swapped_pairs(const Shape& shape, size_t axis, const Shape& parts,
+                          const std::vector<uint64_t>& axes) {
+  Shape seen;
+  std::vector<std::vector<uint64_t>> places;  // of each original axis, in the order of the result
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const uint64_t at = seen.size();
+    seen.insert(seen.end(), i == axis ? parts.begin() : shape.begin() + static_cast<ptrdiff_t>(i),
+                i == axis ? parts.end() : shape.begin() + static_cast<ptrdiff_t>(i) + 1);
+    places.push_back(i == axis ? std::vector<uint64_t>{at, at + 2, at + 1} : std::vector<uint64_t>{at});
+  }
+  std::vector<uint64_t> order;
+  for (const uint64_t i : axes) order.insert(order.end(), places[i].begin(), places[i].end());
+  return shortest(std::move(seen), std::move(order));
+}
+
+}  // namespace
+
+std::vector<Layout> rotary_layouts(const Shape& from, const Shape& to) {
+  std::vector<Layout> layouts;
+  const Shape source = without_ones(from), result = without_ones(to);
+  if (source.size() > 2 || std::count(source.begin(), source.end(), 0) > 0) return layouts;
+  for_each_permutation(source.size(), [&](const std::vector<uint64_t>& axes) {
+    if (permuted(source, axes) != result) return;
+    for (size_t axis = 0; axis < source.size(); ++axis)
+      for (uint64_t heads = 1; heads <= std::min(kMostHeads, source[axis] / 4); ++heads) {
+        if (source[axis] % (2 * heads) != 0) continue;
+        const uint64_t half = source[axis] / (2 * heads);
+        layouts.push_back(with_swapped_pairs(source, axis, {heads, 2, half}, axes));
+        if (half != 2) layouts.push_back(with_swapped_pairs(source, axis, {heads, half, 2}, axes));
+      }
+  });
   return layouts;
 }
 

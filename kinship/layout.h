@@ -23,6 +23,11 @@ Layout shortest(Shape shape, std::vector<uint64_t> axes);
 /// Empty if the numbers of elements differ; axes beyond 6 are only taken in order.
 std::vector<Layout> possible_layouts(const Shape& from, const Shape& to);
 
+/// Layouts that two conventions of rotary embedding differ by: one axis is seen as [heads, 2, half] and
+/// becomes [heads, half, 2], or back, and axes are permuted besides. For vectors and matrices, every number
+/// of heads up to 4096 that divides the axis.
+std::vector<Layout> rotary_layouts(const Shape& from, const Shape& to);
+
 /// The permutation of the axes of `from` that gives `to` in this layout (identity where that does), or
 /// nothing where a reshape is needed.
 std::optional<std::vector<uint64_t>> as_transpose(const Layout& layout, const Shape& from, const Shape& to);

@@ -11,7 +11,7 @@ import struct
 import unittest
 from itertools import product
 
-from common import TINY, TINY_FP8, Case, tandem
+from common import TINY, TINY_FP8, Case, run, tandem
 from tiny import TL, TV3, bf16, f32, safetensors, values, weights, write_folder
 
 # The MTP layer of the examples shares its embedding and head with the model, as DeepSeek-V3's does: equal on both sides.
@@ -265,6 +265,21 @@ class Infer(Case):
         self.assertIn("gate_proj.weight + model.layers.{layer}.mlp.up_proj.weight -> dec/block_{layer}/wi: concatenate on axis 0", words)
         self.assertIn("o_proj.weight -> dec/block_{layer}/out: transpose(1,0), reshape to [4, 4, 16]", words)
         self.assertEqual(len(found["in_words"]), 3)
+
+    def test_rules_that_cannot_be_written(self):
+        model = write_folder(self.scratch / "model", TL)
+        result = tandem("map", "--infer", model, model, "--out", self.scratch / "nowhere" / "rules.json", code=73)
+        self.assertIn("cannot create", result.err)
+        (self.scratch / "taken").mkdir()
+        (self.scratch / "taken" / "file").touch()
+        self.assertNotEqual(run("map", "--infer", model, model, "--out", self.scratch / "taken").code, 0)
+        self.assertEqual(sorted(path.name for path in self.scratch.iterdir()), ["model", "taken"])
+
+    def test_what_is_not_there_or_no_checkpoint(self):
+        model = write_folder(self.scratch / "model", TL)
+        self.assertIn("no such file or folder", tandem("map", "--infer", model, self.scratch / "nowhere", code=66).err)
+        (self.scratch / "cut.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-8])
+        self.assertIn("cut.safetensors", tandem("map", "--infer", self.scratch / "cut.safetensors", model, code=65).err)
 
     def test_wrong_uses(self):
         model = write_folder(self.scratch / "model", TL)
