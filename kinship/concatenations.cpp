@@ -184,7 +184,10 @@ bool anything_open(const State& state, Side side) {
 
 /// Looks for rows of parts in regions of one tensor that together are all of it.
 Status concatenation_in(State& state, const std::vector<Region>& regions) {
-  if (regions[0].shape.empty()) return {};
+  bool any_fits = false;
+  for (size_t axis = 0; axis < regions[0].shape.size() && !any_fits; ++axis)
+    any_fits = !lengths_of(state, regions[0], axis).empty();
+  if (!any_fits) return {};
   std::vector<std::vector<std::vector<uint64_t>>> sums;
   for (const Region& region : regions) {
     TANDEM_TRY(auto of_region, axis_sums(state.sides[region.side], state.weight(region.side, region.index),

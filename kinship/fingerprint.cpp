@@ -1,5 +1,6 @@
 #include "kinship/fingerprint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -93,6 +94,11 @@ Result<std::span<const std::byte>> in_dtype(const ConvertRun& convert, size_t si
   return std::span<const std::byte>(room);
 }
 
+/// Counts the places of all axes but the last on by one.
+void next_row(const Shape& shape, Shape& at) {
+  for (size_t axis = at.size(); axis > 0 && ++at[axis - 1] == shape[axis - 1]; --axis) at[axis - 1] = 0;
+}
+
 /// A fingerprint in the making.
 struct Summing {
   DType dtype;
@@ -163,7 +169,7 @@ Result<std::vector<std::vector<uint64_t>>> axis_sums(const Checkpoint& checkpoin
     for (uint64_t done = 0; done < elements; done += row) {
       const uint64_t sum = add_row(size_of(as), made.data() + done * size_of(as), sums.back());
       for (size_t axis = 0; axis < at.size(); ++axis) sums[axis][at[axis]] += sum;
-      for (size_t axis = at.size(); axis > 0 && ++at[axis - 1] == shape[axis - 1]; --axis) at[axis - 1] = 0;
+      next_row(shape, at);
     }
     return {};
   };
@@ -171,38 +177,66 @@ Result<std::vector<std::vector<uint64_t>>> axis_sums(const Checkpoint& checkpoin
   return sums;
 }
 
-Result<Moments> moments(const Checkpoint& checkpoint, const Weight& weight) {
-  Moments found;
-  if (!is_float(weight.info->dtype) || weight.count == 0) return found;
+Result<Profile> profile(const Checkpoint& checkpoint, const Weight& weight, const Progress& progress) {
+  Profile made;
+  for (const uint64_t size : weight.shape())
+    if (size != 1) made.shape.push_back(size);
+  for (const uint64_t size : made.shape) made.mean_squares.emplace_back(size);
+  if (!is_float(weight.info->dtype) || weight.count == 0 || made.shape.empty()) return made;
   TANDEM_TRY(const ConvertRun convert, converter(checkpoint, weight, DType::f32));
-  found.smallest = HUGE_VAL, found.largest = -HUGE_VAL;
+  const uint64_t row = made.shape.back();
   std::vector<std::byte> room;
+  Shape at(made.shape.size() - 1, 0);  // of the row
   const auto visit = [&](uint64_t first, std::span<const std::byte> bytes) -> Status {
     const uint64_t count = bytes.size() / size_of(weight.info->dtype);
     TANDEM_TRY(const auto elements, in_dtype(convert, sizeof(float), first, bytes, count, room));
-    for (uint64_t i = 0; i < count; ++i) {
-      float value;
-      std::memcpy(&value, elements.data() + i * sizeof(float), sizeof(float));
-      if (std::isnan(value)) continue;
-      found.mean += value;
-      found.mean_square += double{value} * value;
-      found.smallest = std::min<double>(found.smallest, value);
-      found.largest = std::max<double>(found.largest, value);
-      found.zeros += value == 0;
+    for (uint64_t done = 0; done < count; done += row) {
+      double sum = 0;
+      for (uint64_t i = 0; i < row; ++i) {
+        float value;
+        std::memcpy(&value, elements.data() + (done + i) * sizeof(float), sizeof(float));
+        const double square = std::isnan(value) ? 0 : double{value} * value;
+        made.mean_squares.back()[i] += square;
+        sum += square;
+      }
+      for (size_t axis = 0; axis < at.size(); ++axis) made.mean_squares[axis][at[axis]] += sum;
+      next_row(made.shape, at);
     }
     return {};
   };
-  TANDEM_CHECK(for_each_piece(checkpoint, weight, 0, weight.count, kPieceElements, {}, visit));
-  found.mean /= static_cast<double>(weight.count);
-  found.mean_square /= static_cast<double>(weight.count);
-  return found;
+  const uint64_t piece = std::max<uint64_t>(1, kPieceElements / row) * row;
+  TANDEM_CHECK(for_each_piece(checkpoint, weight, 0, weight.count, piece, progress, visit));
+  for (size_t axis = 0; axis < made.shape.size(); ++axis)
+    for (double& value : made.mean_squares[axis])
+      value /= static_cast<double>(weight.count / made.shape[axis]);
+  return made;
 }
 
-bool near(const Moments& a, const Moments& b) {
-  const double rms = std::sqrt(std::max(a.mean_square, b.mean_square));
-  const auto close = [rms](double x, double y) { return std::abs(x - y) <= 0.01 * rms; };
-  return rms > 0 && close(a.mean, b.mean) && close(std::sqrt(a.mean_square), std::sqrt(b.mean_square)) &&
-         close(a.smallest, b.smallest) && close(a.largest, b.largest);
+namespace {
+
+/// Pearson's correlation; 0 where one does not vary.
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  double a_mean = 0, b_mean = 0, ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) a_mean += a[i], b_mean += b[i];
+  a_mean /= static_cast<double>(a.size()), b_mean /= static_cast<double>(b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - a_mean) * (b[i] - b_mean);
+    aa += (a[i] - a_mean) * (a[i] - a_mean);
+    bb += (b[i] - b_mean) * (b[i] - b_mean);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+}  // namespace
+
+bool near(const Profile& a, const Profile& b) {
+  constexpr double kTogether = 0.9;
+  if (a.shape.empty() || a.shape.size() != b.shape.size()) return false;
+  return std::all_of(a.mean_squares.begin(), a.mean_squares.end(), [&](const auto& mine) {
+    return std::any_of(b.mean_squares.begin(), b.mean_squares.end(), [&](const auto& other) {
+      return mine.size() == other.size() && correlation(mine, other) > kTogether;
+    });
+  });
 }
 
 }  // namespace tandem::kinship

@@ -30,14 +30,15 @@ Result<std::vector<std::vector<uint64_t>>> axis_sums(const Checkpoint& checkpoin
                                                      DType as, uint64_t first, const Shape& shape,
                                                      const Progress& progress);
 
-/// Plain figures of a tensor, for words about tensors that are near to each other but not equal. In float64,
-/// over the values in storage order; NaN is left out.
-struct Moments {
-  double mean = 0, mean_square = 0, smallest = 0, largest = 0;
-  uint64_t zeros = 0;
+/// How large a tensor is at each place of each axis, for words about tensors that are near to each other but
+/// not equal (trained further, or rounded twice). In float64; NaN counts as 0.
+struct Profile {
+  Shape shape;                                    ///< without axes of size 1
+  std::vector<std::vector<double>> mean_squares;  ///< by axis and place
 };
-Result<Moments> moments(const Checkpoint& checkpoint, const Weight& weight);
-/// True if each figure is within a hundredth of the root mean square.
-bool near(const Moments& a, const Moments& b);
+Result<Profile> profile(const Checkpoint& checkpoint, const Weight& weight, const Progress& progress);
+/// True if every axis of one has an axis of the other along which the figures rise and fall together
+/// (correlation above 0.9). Independent random tensors are not near.
+bool near(const Profile& a, const Profile& b);
 
 }  // namespace tandem::kinship

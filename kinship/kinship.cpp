@@ -72,13 +72,13 @@ void set_scales_aside(State& state, bool aside) {
 }
 
 /// Says of an open tensor which open one of the other side it is near to.
-Status add_near_hint(State& state, Side side, size_t index, std::map<size_t, Moments>& known) {
+Status add_near_hint(State& state, Side side, size_t index, std::map<size_t, Profile>& known) {
   const Weight& weight = state.weight(side, index);
   const auto sizes = [](Shape shape) {
     std::sort(shape.begin(), shape.end());
     return shape;
   };
-  std::optional<Moments> own;
+  std::optional<Profile> own;
   const auto partners = state.by_count[other(side)].find(weight.count);
   if (partners == state.by_count[other(side)].end()) return {};
   for (const size_t j : partners->second) {
@@ -86,10 +86,10 @@ Status add_near_hint(State& state, Side side, size_t index, std::map<size_t, Mom
     if (state.done[other(side)][j]) continue;
     if (sizes(partner.shape()) != sizes(weight.shape())) continue;
     if (!own) {
-      TANDEM_TRY(own, moments(state.sides[side], weight));
+      TANDEM_TRY(own, profile(state.sides[side], weight, state.progress));
     }
     if (!known.contains(j)) {
-      TANDEM_TRY(known[j], moments(state.sides[other(side)], partner));
+      TANDEM_TRY(known[j], profile(state.sides[other(side)], partner, state.progress));
     }
     if (!near(*own, known[j])) continue;
     state.hints[side][index] = fmt::format("near to {}, but not equal", partner.name());
@@ -100,7 +100,7 @@ Status add_near_hint(State& state, Side side, size_t index, std::map<size_t, Mom
 
 Status list_unpaired(State& state) {
   for (const Side side : {hf, tf}) {
-    std::map<size_t, Moments> known;
+    std::map<size_t, Profile> known;
     for (size_t i = 0; i < state.done[side].size(); ++i) {
       if (state.done[side][i]) continue;
       const Weight& weight = state.weight(side, i);

@@ -191,6 +191,21 @@ TEST(Kinship, Fp8CodesOnBothSidesArePairedWithTheirScales) {
   EXPECT_EQ(found.links.size(), 2u);
 }
 
+TEST(Kinship, NearTensorsAreNamedAndIndependentOnesAreNot) {
+  MemorySource left, right;
+  const Floats base = random_values(20 * 30, "base"), change = random_values(20 * 30, "change");
+  Floats trained = transposed(base, 20, 30);
+  for (size_t i = 0; i < trained.size(); ++i) trained[i] += 0.01f * change[i];
+  add(left, "base", {20, 30}, base);
+  add(right, "independent", {20, 30}, change);
+  add(right, "trained", {30, 20}, trained);
+  const Kinship found = kinship_of(left, right);
+  ASSERT_EQ(found.unpaired.size(), 3u);
+  EXPECT_EQ(found.unpaired[0].hint, "near to trained, but not equal");
+  EXPECT_EQ(found.unpaired[1].hint, "");
+  EXPECT_EQ(found.unpaired[2].hint, "near to base, but not equal");
+}
+
 TEST(Kinship, ZerosThatFitEverywhereEndInTime) {
   MemorySource left, right;
   for (size_t i = 1; i <= 40; ++i) add(left, "zero" + std::to_string(i), {i, 2}, Floats(2 * i));
