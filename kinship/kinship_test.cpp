@@ -240,6 +240,15 @@ TEST(Kinship, OneChangedElementIsNoPair) {
   EXPECT_EQ(found.unpaired[0].hint, "has the values of b, in an order that is no layout known here");
 }
 
+TEST(Kinship, EveryElementIsComparedNotOnlyAFew) {
+  MemorySource left, right;
+  Floats values = random_values(300 * 400, "x");
+  add(left, "a", {300, 400}, values);
+  std::swap(values[71234], values[71235]);  // between the runs of the quick comparison
+  add(right, "b", {300, 400}, values);
+  EXPECT_TRUE(kinship_of(left, right).links.empty());
+}
+
 TEST(Kinship, RotaryPairsSideBySideOrInHalves) {
   // [heads, half, 2] of one convention against [heads, 2, half] of the other, transposed besides.
   constexpr size_t kHeads = 3, kHalf = 4, kHidden = 5;
