@@ -1,7 +1,7 @@
 // tandem map: the structure contract. Every tensor's name, shape and dtype on both sides, and the steps
 // between.
 
-#include "cli/command.h"
+#include "cli/map_infer.h"
 #include "convert/structure_map.h"
 
 namespace tandem {
@@ -12,6 +12,9 @@ struct MapOptions {
   std::string check;
   std::string out;
   std::vector<std::string> accepted_keys;
+  bool infer = false;
+  bool guess = false;
+  std::string other;
   SafetensorsLimits limits;
 };
 
@@ -22,6 +25,16 @@ constexpr const char* kFooter =
     "  tandem map ./deepseek-v3 --check v3.map.json every difference between the two; ends 1 if there is "
     "one\n"
     "  tandem convert --map edited.map.json ./deepseek-v3 ./out\n"
+    "\n"
+    "  tandem map --infer ./deepseek-v3 ./port/ckpt-7     two checkpoints of unknown kinship: pairs tensors "
+    "by "
+    "their values\n"
+    "  tandem map --infer ./deepseek-v3 ./port --out rules.json\n"
+    "\n"
+    "--infer looks at names, dtypes, shapes and values alone, proves each pair element by element, and ends "
+    "1 "
+    "where a tensor\n"
+    "stays unpaired or values cannot decide. It writes a rule table, the \"rules\" of a map.\n"
     "\n"
     "In the JSON, \"rules\" is what convert --map reads; \"tensors\" is written out for people and for "
     "--check.";
@@ -62,6 +75,13 @@ Result<int> check_map(const OpenedModel& opened, const MapOptions& options, bool
 }
 
 Result<int> map(const MapOptions& options, bool json) {
+  if (options.infer && options.other.empty())
+    return usage("", "--infer needs two checkpoints").because("tandem map --infer A B");
+  if (options.infer)
+    return infer_map({options.path, options.other, options.out, options.guess, options.limits}, json);
+  if (!options.other.empty())
+    return usage("", "map reads one path, \"{}\" is a second", options.other)
+        .because("--infer pairs two checkpoints");
   TANDEM_TRY(const OpenedModel opened,
              open_model(real_files(), options.path, {.limits = options.limits, .allow_no_weights = true}));
   if (!options.check.empty()) return check_map(opened, options, json);
@@ -87,9 +107,18 @@ void add_map(CLI::App& app, Session& session) {
                   "The structure contract: every tensor on both sides, and the steps between", kFooter);
   command->add_option("PATH", options->path, "Folder, .safetensors file, SavedModel, or checkpoint prefix")
       ->required();
+  command->add_option("OTHER", options->other, "With --infer, the other checkpoint");
   auto* check = command->add_option("--check", options->check,
                                     "Compare a stored map with PATH, and list all differences");
   command->add_option("--out", options->out, "Write the JSON to a file instead of a table")->excludes(check);
+  auto* infer = command
+                    ->add_flag("--infer", options->infer,
+                               "Pair the tensors of PATH and OTHER by their values, and find the rules")
+                    ->excludes(check);
+  command
+      ->add_flag("--guess", options->guess,
+                 "With --infer, also write rules for equal tensors that names or order alone decide")
+      ->needs(infer);
   add_accepted_keys(*command, options->accepted_keys);
   add_limits(*command, options->limits);
   command->callback([options, &session] { session.outcome = map(*options, session.json); });

@@ -13,12 +13,13 @@ MAY_USE = {
     "contract": ["base"],
     "rules": ["base", "contract"],
     "faults": ["contract", "rules"],
+    "kinship": ["rules"],
     "arch": ["contract", "rules"],
     "lower": ["contract", "formats", "rules"],
     "convert": ["arch", "lower", "formats", "faults"],
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines", "faults"],
-    "cli": ["verify"],
+    "cli": ["verify", "kinship"],
     "fuzz": ["verify"],
 }
 # What tests may use besides: whole models as input.
