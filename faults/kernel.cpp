@@ -30,11 +30,8 @@ Hypotheses transposed_kernel(const FaultSite& site, bool square) {
   if (site.node.op != "linear" && site.node.op != "route") return {};
   const WeightEntry* weight = weight_at(site, site.node.inputs[1]);
   if (!weight || is_square(*weight) != square || is_line(*weight)) return {};
-  return {
-      {{},
-       fmt::format(square ? "{} is transposed" : "{} has its shape, but lies as its transpose", weight->name),
-       {},
-       {edit_transposed(*weight)}}};
+  const char* words = square ? "is transposed" : "has its shape, but lies as its transpose";
+  return {{{}, fmt::format("{} {}", weight->name, words), {}, {edit_transposed(*weight)}}};
 }
 Hypotheses transposed_square(const FaultSite& site) { return transposed_kernel(site, true); }
 Hypotheses reshaped(const FaultSite& site) { return transposed_kernel(site, false); }
