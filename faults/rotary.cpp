@@ -106,6 +106,30 @@ Hypotheses permuted_rows(const FaultSite& site) {
 
 // ---- Frequencies.
 
+/// Those that the node makes at the longest position that its type reads; nothing if it is not valid.
+std::optional<RotaryFrequencies> frequencies(const Node& table) {
+  const auto scaling = rotary_scaling(table);
+  if (!scaling.ok()) return {};
+  const int64_t original = scaling.value().original_max_position_embeddings.value_or(0);
+  auto made = rotary_frequencies(scaling.value(), static_cast<uint64_t>(4 * original));
+  return made.ok() ? std::optional(std::move(made).value()) : std::nullopt;
+}
+
+/// Without those whose table is invalid, or the same after all: ramps may round to the same lanes.
+Hypotheses that_differ(const FaultSite& site, Hypotheses all) {
+  const auto own = frequencies(site.node);
+  std::erase_if(all, [&](const Hypothesis& hypothesis) {
+    Block alone;
+    alone.nodes.push_back(site.node);
+    hypothesis.edit(alone);
+    const auto other = frequencies(alone.nodes[0]);
+    return !own || !other ||
+           (own->inverse_frequencies == other->inverse_frequencies &&
+            own->attention_factor == other->attention_factor);
+  });
+  return all;
+}
+
 constexpr double kUsualBases[] = {10000, 500000, 1000000, 100000, 10000000, 5000000, 50000, 1000};
 
 Hypothesis with_base(const FaultSite& site, double theta, const std::string& reason = {}) {
@@ -121,7 +145,7 @@ Hypotheses base(const FaultSite& site) {
   Hypotheses found;
   for (const double theta : kUsualBases)
     if (theta != float_attribute(site.node, "theta")) found.push_back(with_base(site, theta));
-  return found;
+  return that_differ(site, std::move(found));
 }
 
 /// Sizes that could be taken for the number of rotated lanes.
@@ -155,7 +179,7 @@ Hypotheses head_dim(const FaultSite& site) {
     if (std::isfinite(theta) && theta > 1)
       found.push_back(with_base(site, theta, fmt::format(": exponents over {} lanes, not {}", size, dim)));
   }
-  return found;
+  return that_differ(site, std::move(found));
 }
 
 /// Removes what the type does not read, so that the node stays valid.
@@ -176,19 +200,20 @@ bool is_scaled(const FaultSite& site) {
 
 Hypotheses scaling_dropped(const FaultSite& site) {
   if (!is_scaled(site)) return {};
-  return {{{},
-           fmt::format("rotary scaling {} is dropped", string_attribute(site.node, "type")),
-           set_scaling(site.node.outputs[0], {{"type", std::string("default")}}),
-           {}}};
+  return that_differ(site, {{{},
+                             fmt::format("rotary scaling {} is dropped", string_attribute(site.node, "type")),
+                             set_scaling(site.node.outputs[0], {{"type", std::string("default")}}),
+                             {}}});
 }
 
 Hypotheses scaling_linear(const FaultSite& site) {
   if (!is_scaled(site) || string_attribute(site.node, "type") == "linear") return {};
-  return {{{},
-           fmt::format("rotary scaling {} is taken for linear", string_attribute(site.node, "type")),
-           set_scaling(site.node.outputs[0],
-                       {{"type", std::string("linear")}, {"factor", site.node.attributes.at("factor")}}),
-           {}}};
+  return that_differ(
+      site, {{{},
+              fmt::format("rotary scaling {} is taken for linear", string_attribute(site.node, "type")),
+              set_scaling(site.node.outputs[0],
+                          {{"type", std::string("linear")}, {"factor", site.node.attributes.at("factor")}}),
+              {}}});
 }
 
 Hypotheses attention_factor(const FaultSite& site) {
@@ -208,7 +233,7 @@ Hypotheses attention_factor(const FaultSite& site) {
                      set_attributes(site.node.outputs[0], {{"attention_factor", others[i]}}),
                      {}});
   }
-  return found;
+  return that_differ(site, std::move(found));
 }
 
 Hypotheses wrong_number(const FaultSite& site, const std::string& field, std::vector<double> others) {
@@ -223,7 +248,7 @@ Hypotheses wrong_number(const FaultSite& site, const std::string& field, std::ve
                      set_attributes(site.node.outputs[0], attributes),
                      {}});
   }
-  return found;
+  return that_differ(site, std::move(found));
 }
 
 Hypotheses factor(const FaultSite& site) {

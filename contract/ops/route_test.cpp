@@ -90,7 +90,8 @@ TEST(Route, C8TheFactorIsPositive) {
 }
 
 TEST(Route, C9OtherRoutersAreRefusedByName) {
-  EXPECT_EQ(Router{.scoring_func = "softmax"}.infer(), "i32[batch, tokens, 3], f32[batch, tokens, 3]");
+  EXPECT_EQ(Router{.scoring_func = "softmax"}.infer(),
+            "i32[batch, tokens, 3], f32[batch, tokens, 3], f32[batch, tokens, 8]");
   EXPECT_EQ(
       Router{.scoring_func = "tanh"}.infer(),
       "route_c9: scoring_func \"tanh\" with topk_method \"noaux_tc\", known are \"sigmoid\" and \"softmax\" "
