@@ -6,6 +6,8 @@ import unittest
 from common import TINY, Case, run, tandem, verify
 from fp8_test import one_file, raw_tensors
 
+# One thread each: where tests run side by side, threads that wait for each other cost more than they bring.
+LEVEL = ("--levels", "generation", "--threads", "1")
 CHANGED = "model.layers.3.self_attn.o_proj.weight"
 
 
@@ -16,7 +18,7 @@ class Generation(Case):
         tandem("convert", TINY, self.tf)
 
     def generation(self, left, *arguments, code=0):
-        return verify(f"hf:{left}", f"tf:{self.tf}", "--levels", "generation", *arguments, code=code)["levels"]["generation"]
+        return verify(f"hf:{left}", f"tf:{self.tf}", *LEVEL, *arguments, code=code)["levels"]["generation"]
 
     def test_prompts_of_ids_and_of_text_are_continued_alike(self):
         level = self.generation(TINY)
@@ -33,7 +35,8 @@ class Generation(Case):
         half = len(data) // 2
         entries[CHANGED] = dtype, shape, data[half:] + data[:half]  # rows out of order
         bad = one_file(TINY, self.scratch / "bad", entries)
-        level = self.generation(bad, "--prompts", "10", "--max-new-tokens", "8", code=1)
+        few = ("--prompts", "10", "--max-new-tokens", "8")
+        level = self.generation(bad, *few, code=1)
         self.assertFalse(level["equal"])
         self.assertGreater(level["faults"], 5)
         self.assertLess(level["bleu"], 0.998)
@@ -41,7 +44,7 @@ class Generation(Case):
         self.assertEqual(first["class"], "fault")
         self.assertNotEqual(first["reference_id"], first["other_id"])
         self.assertGreater(max(first["reference_margin"], first["other_margin"]), first["bar"])
-        printed = run("verify", f"hf:{bad}", f"tf:{self.tf}", "--levels", "generation", "--prompts", "10", "--max-new-tokens", "8")
+        printed = run("verify", f"hf:{bad}", f"tf:{self.tf}", *LEVEL, *few)
         self.assertEqual(printed.code, 1)
         self.assertIn(f"fault: {first['prompt']} ({first['prompt_tokens']} ids), token {first['step'] + 1}: {first['reference_id']} ", printed.out)
         self.assertIn("generation  DIFFERENT: ", printed.out)
@@ -67,7 +70,7 @@ class Generation(Case):
         self.assertIn("nothing was compared", level["failures"])
 
     def test_two_sides_without_transformers(self):
-        report = verify(f"torch:{TINY}", f"tf:{self.tf}", "--levels", "generation", "--prompts", "6", "--max-new-tokens", "4")
+        report = verify(f"torch:{TINY}", f"tf:{self.tf}", *LEVEL, "--prompts", "6", "--max-new-tokens", "4")
         level = report["levels"]["generation"]
         self.assertEqual((level["equal"], level["prompts"], level["bleu"]), (True, 6, None))
         self.assertIn("no hf engine takes part", level["skipped"][0])
