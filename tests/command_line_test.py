@@ -47,7 +47,7 @@ class CommandLine(Case):
             (2, "--levels: name at least one of weights, ", ["verify", model, model, "--levels", ""]),
             (2, '--prompts: "x" is no whole number', ["verify", model, model, "--prompts", "x"]),
             (2, "--prompts: 2000000 is above 1000000", ["verify", model, model, "--prompts", "2000000"]),
-            (2, "--prompts excludes --tokens", ["verify", model, model, "--prompts", "2", "--tokens", "ids.txt"]),
+            (2, "--tokens excludes --prompts", ["verify", model, model, "--prompts", "2", "--tokens", "ids.txt"]),
             (2, '--timeout: "0" is no number above 0', ["verify", model, model, "--timeout", "0"]),
             (2, "no engine 'keras'; there are tf, torch, hf", ["verify", f"keras:{model}", model]),
             (2, "no engine 'keras'; there are tf, torch, hf", ["run", model, "--tokens", "1", "--engine", "keras"]),
