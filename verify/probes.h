@@ -6,6 +6,9 @@
 
 namespace tandem {
 
+/// The seed of generated ids.
+inline constexpr uint64_t kProbeSeed = 2026;
+
 /// One call's inputs, all [batch, tokens].
 struct Probe {
   std::string name;
