@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/fault_files.h"
 #include "base/hash.h"
 #include "base/test_folder.h"
 
@@ -165,14 +166,14 @@ TEST(ReplaceText, OldOrNewAndNothingBesideIt) {
   const TestFolder folder;
   ASSERT_TRUE(replace_text(real_files(), folder / "a", "old").ok());
   std::filesystem::create_symlink("a", folder / "link");
-  FaultyFiles files;
+  FaultyFiles faulty;
   for (const FileCall call : {FileCall::create, FileCall::write, FileCall::close, FileCall::rename}) {
-    files.fail(call, 1, ENOSPC);
-    const Status status = replace_text(files, folder / "a", "new");
+    faulty.fail(call, 1, ENOSPC);
+    const Status status = replace_text(faulty, folder / "a", "new");
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(read_text(real_files(), folder / "a").value(), "old");
   }
-  EXPECT_TRUE(replace_text(files, folder / "link", "new").ok());
+  EXPECT_TRUE(replace_text(faulty, folder / "link", "new").ok());
   EXPECT_EQ(read_text(real_files(), folder / "a").value(), "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(real_files().list(folder.path()).value(), (std::vector<std::string>{"a", "link"}));

@@ -147,9 +147,9 @@ class Schemas(Case):
         text = self.scratch / "text"
         text.write_text("{")
         for code, arguments in (
-            (2, ["convert"]), (2, ["nothing"]), (65, ["inspect", text]), (66, ["map", self.scratch / "nowhere"]), (73, ["convert", TINY, TINY]),
-            (66, ["verify", TINY, self.scratch / "nowhere"]), (65, ["run", TINY, "--tokens", "x"]), (65, ["check", text]), (65, ["check", TINY, "--key", text]),
-            (65, ["sign", text, "--key", text]), (65, ["convert", EXAMPLES / "tiny-deepseek-v3-lora", self.scratch / "out"]),
+            (2, ["convert"]), (2, ["nothing"]), (65, ["inspect", text]), (66, ["map", self.scratch / "nowhere"]), (2, ["convert", TINY, TINY]),
+            (66, ["verify", TINY, self.scratch / "nowhere"]), (73, ["map", TINY, "--out", text / "x"]), (65, ["run", TINY, "--tokens", "x"]), (65, ["check", text]), (65, ["check", TINY, "--key", text]),
+            (65, ["sign", text, "--key", text]), (66, ["convert", EXAMPLES / "tiny-deepseek-v3-lora", self.scratch / "out"]),
         ):  # fmt: skip
             with self.subTest(arguments=arguments):
                 error = tandem(*arguments, "--json", code=code)
