@@ -105,7 +105,7 @@ class Schemas(Case):
         statement = self.valid("certificate", json.loads(base64.b64decode(envelope["payload"])))
         self.assertEqual(statement["predicate"]["results"], report)
         how = statement["predicate"]["how"]
-        self.assertEqual([(row["level"], row["source"], row["seed"]) for row in how["prompts"]], [("model", "generated", 2026)])
+        self.assertEqual([(row["level"], row["source"], row["seed"]) for row in how["prompts"]], [("model", "built in", 2026)])
         self.assertEqual(how["prompts"][0]["prompts"], report["levels"]["model"]["prompts"])
         self.assertEqual(how["rules"]["left"], how["rules"]["right"])
 

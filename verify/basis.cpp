@@ -17,11 +17,12 @@ void add_line(Sha256& hash, const Probe& probe) {
 
 std::string rules_sha256(const RuleTable& rules) { return sha256_hex(as_bytes(to_json(rules).dump())); }
 
-PromptSet prompt_set(std::string level, const std::vector<Probe>& probes, const std::string& tokens_file) {
+PromptSet prompt_set(std::string level, const std::vector<Probe>& probes, const std::string& tokens_file,
+                     uint64_t seed) {
   PromptSet set;
   set.level = std::move(level);
-  set.source = tokens_file.empty() ? "generated" : tokens_file;
-  if (tokens_file.empty()) set.seed = kProbeSeed;
+  set.source = tokens_file.empty() ? "built in" : tokens_file;
+  if (tokens_file.empty()) set.seed = seed;
   set.probes = probes.size();
   Sha256 hash;
   for (const Probe& probe : probes) {

@@ -8,8 +8,9 @@ namespace tandem {
 
 /// The prompts of one level.
 struct PromptSet {
-  std::string level;             ///< "model"
-  std::string source;            ///< "generated", or the file they were read from
+  std::string level;  ///< "model"
+  std::string
+      source;  ///< "built in" (generated ids, and texts of the program), or the file they were read from
   std::optional<uint64_t> seed;  ///< of generated ones
   uint64_t probes = 0, prompts = 0, tokens = 0;
   std::string sha256;  ///< of ids, mask and positions: see prompt_set
@@ -25,7 +26,9 @@ std::string rules_sha256(const RuleTable& rules);
 
 /// Counts and hashes probes. The hash is over a line of text a probe, row by row: "NAME BATCH TOKENS", then
 /// ids, mask and positions as decimal numbers, all with one blank between, and a line end.
-PromptSet prompt_set(std::string level, const std::vector<Probe>& probes, const std::string& tokens_file);
+/// `seed` is that of the ids, unless they come from a file.
+PromptSet prompt_set(std::string level, const std::vector<Probe>& probes, const std::string& tokens_file,
+                     uint64_t seed);
 
 Json to_json(const PromptSet& prompts);
 

@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-/// The seed of generated ids.
-inline constexpr uint64_t kProbeSeed = 2026;
+/// Seeds of generated ids: of the default probes, and of random_prompts.
+inline constexpr uint64_t kProbeSeed = 2026, kPromptSeed = 4;
 
 /// One call's inputs, all [batch, tokens].
 struct Probe {
