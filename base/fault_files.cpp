@@ -13,6 +13,7 @@ class FaultyReadable : public ReadableFile {
   const std::string& path() const override { return inner_->path(); }
   uint64_t size() const override { return inner_->size(); }
   bool has_other_names() const override { return inner_->has_other_names(); }
+  int64_t modified_ns() const override { return inner_->modified_ns(); }
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     TANDEM_CHECK(files_.step(FileCall::read, path()));
     return inner_->read(offset, out);

@@ -91,10 +91,12 @@ class RealReadable : public ReadableFile {
       : path_(std::move(path)),
         fd_(std::move(fd)),
         size_(static_cast<uint64_t>(status.st_size)),
-        has_other_names_(status.st_nlink > 1) {}
+        has_other_names_(status.st_nlink > 1),
+        modified_ns_(status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec) {}
   const std::string& path() const override { return path_; }
   uint64_t size() const override { return size_; }
   bool has_other_names() const override { return has_other_names_; }
+  int64_t modified_ns() const override { return modified_ns_; }
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size_ || out.size() > size_ - offset) return cut_off(offset, out.size(), size_);
@@ -120,6 +122,7 @@ class RealReadable : public ReadableFile {
   Descriptor fd_;
   uint64_t size_;
   bool has_other_names_;
+  int64_t modified_ns_;
 };
 
 class RealWritable : public WritableFile {
@@ -342,9 +345,33 @@ Status write_text(const FileSystem& files, const std::string& path, std::string_
   return file->close();
 }
 
+Status replace_text(const FileSystem& files, const std::string& path, std::string_view text) {
+  TANDEM_TRY(const PathKind kind, files.kind(path));
+  if (kind == PathKind::directory) return exists("", "is a folder").at(path);
+  const auto real = files.resolve(path);
+  const std::filesystem::path target(real.ok() ? real.value() : path);
+  const std::string fresh =
+      (target.parent_path() / fmt::format(".{}.tandem-{}", target.filename().string(), ::getpid())).string();
+  Status done = write_text(files, fresh, text);
+  if (done.ok()) done = files.rename(fresh, target.string());
+  if (!done.ok()) {
+    const Status removed = files.remove_all(fresh);
+    (void)removed;  // the first error is the one to tell
+    Error error = std::move(done).error();
+    if (error.where == fresh) error.where = path;
+    return error;
+  }
+  return {};
+}
+
+Status stays_inside(std::string_view name) {
+  const std::string_view what = flaw(name);
+  if (what.empty()) return {};
+  return unsafe("X1", "the name \"{}\" {}: names stay inside their folder", shown(name), what);
+}
+
 Result<std::string> path_inside(const FileSystem& files, const std::string& folder, std::string_view name) {
-  if (const std::string_view what = flaw(name); !what.empty())
-    return unsafe("X1", "the name \"{}\" {}: names stay inside their folder", shown(name), what).at(folder);
+  if (Status plain = stays_inside(name); !plain.ok()) return std::move(plain).error().at(folder);
   std::string path = join(folder, name);
   TANDEM_TRY(const std::string root, files.resolve(folder));
   const auto target = files.resolve(path);

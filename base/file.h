@@ -20,6 +20,8 @@ class ReadableFile {
   virtual uint64_t size() const = 0;
   /// The file has other names too (hard links), under which it can be changed.
   virtual bool has_other_names() const { return false; }
+  /// When it was last written to, as it was opened: nanoseconds since 1970, or 0 where that is not known.
+  virtual int64_t modified_ns() const { return 0; }
   /// Fills out from offset on. Errors: io; corrupt when the file ends before out is full.
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
 };
@@ -72,7 +74,12 @@ Result<std::string> read_text(const FileSystem& files, const std::string& path,
 Error cannot_create(Error error);
 /// Writes, syncs and closes a small file.
 Status write_text(const FileSystem& files, const std::string& path, std::string_view text);
+/// The same, but the path holds its old content or all of the new, whatever happens: a new file beside it,
+/// renamed. A symbolic link stays one. Errors: those of write_text; exists for a folder.
+Status replace_text(const FileSystem& files, const std::string& path, std::string_view text);
 
+/// Refuses a name that could leave the folder it is meant for. Errors: unsafe (X1), as path_inside.
+Status stays_inside(std::string_view name);
 /// A name from a file (a shard in an index, an asset) as a path inside `folder`.
 /// Errors: unsafe (X1) for an empty or over-long name, "..", ".", "a//b", an absolute path, a backslash, a
 /// colon drive, NUL; or (R5) when a component is a symbolic link that leaves the folder. A hub cache's links

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/fault_files.h"
 #include "base/hash.h"
 #include "base/test_folder.h"
 
@@ -159,6 +160,41 @@ TEST(File, ShortWriteThenRefusal) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(fs::file_size(folder / "f"), (2u << 20) + 100) << "the part that fitted was written";
+}
+
+TEST(ReplaceText, OldOrNewAndNothingBesideIt) {
+  const TestFolder folder;
+  ASSERT_TRUE(replace_text(real_files(), folder / "a", "old").ok());
+  std::filesystem::create_symlink("a", folder / "link");
+  FaultyFiles faulty;
+  for (const FileCall call : {FileCall::create, FileCall::write, FileCall::close, FileCall::rename}) {
+    faulty.fail(call, 1, ENOSPC);
+    const Status status = replace_text(faulty, folder / "a", "new");
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(read_text(real_files(), folder / "a").value(), "old");
+  }
+  EXPECT_TRUE(replace_text(faulty, folder / "link", "new").ok());
+  EXPECT_EQ(read_text(real_files(), folder / "a").value(), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(real_files().list(folder.path()).value(), (std::vector<std::string>{"a", "link"}));
+}
+
+TEST(ReplaceText, AFolderStays) {
+  const TestFolder folder;
+  const Status status = replace_text(real_files(), folder.path(), "x");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::exists);
+  EXPECT_EQ(status.error().text, "is a folder");
+}
+
+TEST(File, TellsWhenItWasWritten) {
+  const TestFolder folder;
+  ASSERT_TRUE(write_text(real_files(), folder / "a", "1").ok());
+  const int64_t first = real_files().open(folder / "a").value()->modified_ns();
+  EXPECT_GT(first, 1'600'000'000'000'000'000);
+  std::filesystem::last_write_time(folder / "a",
+                                   std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_NE(real_files().open(folder / "a").value()->modified_ns(), first);
 }
 
 TEST(PathInside, PlainNamesPass) {

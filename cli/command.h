@@ -21,6 +21,8 @@ void add_convert(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_plant(CLI::App& app, Session& session);
+void add_sign(CLI::App& app, Session& session);
+void add_check(CLI::App& app, Session& session);
 
 /// A subcommand with --json and a footer of examples.
 CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& what,

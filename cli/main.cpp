@@ -49,6 +49,8 @@ int run(int argc, char** argv) {
   add_verify(app, session);
   add_run(app, session);
   add_plant(app, session);
+  add_sign(app, session);
+  add_check(app, session);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);

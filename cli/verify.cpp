@@ -1,11 +1,10 @@
 // tandem verify: do two sides hold and compute the same?
 
-#include "verify/verify.h"
-
 #include <cmath>
 
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "verify/certificate.h"
 
 namespace tandem {
 namespace {
@@ -18,6 +17,7 @@ struct Flags {
   std::string left, right;
   std::string levels = "weights,layer,module,model";
   std::vector<std::string> accepted_keys;
+  std::string certificate;
   VerifyOptions options;
 };
 
@@ -47,6 +47,8 @@ constexpr const char* kFooter =
     "  tandem verify torch:./deepseek-llm-7b ./llm.savedmodel --tokens prompts.txt\n"
     "  tandem verify ./deepseek-llm-7b ./back --levels weights\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --levels generation --prompts 200\n"
+    "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --certificate out.json\n"
+    "                                             then tandem sign out.json --key private.pem\n"
     "\n"
     "Ends 0 when equal, 1 when not.";
 
@@ -237,6 +239,14 @@ void print(const VerifyReport& report) {
     fmt::print("{}\n", report.equal() ? "equal" : "NOT EQUAL");
 }
 
+Result<VerifyReport> verify_sides(const Flags& flags, const SideSpec& left, const SideSpec& right) {
+  if (flags.certificate.empty()) return verify(real_files(), left, right, flags.options);
+  Progress hashing("hashing");
+  const CertifyOptions certify{flags.certificate, TANDEM_VERSION,
+                               [&hashing](uint64_t done, uint64_t total) { hashing.show(done, total); }};
+  return verify_and_certify(real_files(), left, right, flags.options, certify);
+}
+
 Result<int> verify_command(Flags& flags, bool json) {
   TANDEM_CHECK(read_levels(flags));
   if (flags.options.random_prompts > kMaxPrompts)
@@ -247,7 +257,7 @@ Result<int> verify_command(Flags& flags, bool json) {
   flags.options.engine.accepted_keys = flags.options.accepted_keys;
   std::optional<Progress> progress("comparing weights");
   flags.options.progress = [&progress](uint64_t done, uint64_t total) { progress->show(done, total); };
-  const Result<VerifyReport> report = verify(real_files(), left, right, flags.options);
+  const Result<VerifyReport> report = verify_sides(flags, left, right);
   progress.reset();
   if (!report.ok()) return report.error();
   if (json)
@@ -294,6 +304,8 @@ void add_verify(CLI::App& app, Session& session) {
       ->add_option("--timeout", flags->options.engine.timeout_s,
                    "Seconds that one call of an engine may take")
       ->check(positive_number());
+  command->add_option("--certificate", flags->certificate,
+                      "Write what was compared, how and with what result, with the hash of every file");
   add_accepted_keys(*command, flags->accepted_keys);
   add_limits(*command, flags->options.limits);
   command->callback([flags, &session] { session.outcome = verify_command(*flags, session.json); });

@@ -114,6 +114,8 @@ Status open_tensorflow(const FileSystem& files, OpenedModel& opened) {
 
 }  // namespace
 
+std::span<const std::string_view> side_file_names() { return kSideFiles; }
+
 std::string_view name(ModelFormat format) {
   switch (format) {
     case ModelFormat::hf_folder:

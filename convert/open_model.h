@@ -22,6 +22,9 @@ inline bool is_tensorflow(ModelFormat format) {
 /// Errors: missing; open_c1 a folder or file that is none of them; T7 a folder that is two of them.
 Result<ModelFormat> detect(const FileSystem& files, const std::string& path);
 
+/// Names of the files that belong to a TensorFlow checkpoint when they lie beside it: config.json, ...
+std::span<const std::string_view> side_file_names();
+
 /// A model, opened. Movable; sources stay valid while it lives.
 struct OpenedModel {
   ModelFormat format;

@@ -23,10 +23,12 @@ namespace {
 constexpr int kWorkerSocket = 3;  // the worker's end; engine.h promises the number
 constexpr size_t kLastWords = 2000;
 
-// What the frameworks are told by environment: nothing from the network, no chatter.
+// What the frameworks are told by environment: nothing from the network, no chatter, no TensorFloat-32 (which
+// TensorFlow takes on GPUs unless told otherwise).
 constexpr const char* kEnvironment[] = {"HF_HUB_OFFLINE=1",       "TRANSFORMERS_OFFLINE=1",
                                         "TF_CPP_MIN_LOG_LEVEL=2", "PYTHONDONTWRITEBYTECODE=1",
-                                        "PYTHONUNBUFFERED=1",     "TOKENIZERS_PARALLELISM=false"};
+                                        "PYTHONUNBUFFERED=1",     "TOKENIZERS_PARALLELISM=false",
+                                        "NVIDIA_TF32_OVERRIDE=0"};
 
 /// Moves a descriptor out of the way of the numbers 0 to 3, which the child gives new meanings.
 int raised(int descriptor) {

@@ -9,12 +9,13 @@ namespace tandem {
 namespace {
 
 constexpr uint64_t kMaxIds = 1'000'000;
-constexpr uint64_t kShortestPrompt = 3, kPromptLengths = 38, kPromptSeed = 4;
+constexpr uint64_t kShortestPrompt = 3, kPromptLengths = 38;
 
 /// Fixed ids below vocab_size (splitmix64): the same on every machine.
 class IdGenerator {
  public:
-  explicit IdGenerator(uint64_t vocab_size, uint64_t seed = 2026) : vocab_size_(vocab_size), state_(seed) {}
+  explicit IdGenerator(uint64_t vocab_size, uint64_t seed = kProbeSeed)
+      : vocab_size_(vocab_size), state_(seed) {}
   std::vector<int32_t> next(uint64_t count) {
     std::vector<int32_t> ids(count);
     for (int32_t& id : ids) id = static_cast<int32_t>(number() % vocab_size_);

@@ -6,6 +6,9 @@
 
 namespace tandem {
 
+/// Seeds of generated ids: of the default probes, and of random_prompts.
+inline constexpr uint64_t kProbeSeed = 2026, kPromptSeed = 4;
+
 /// One call's inputs, all [batch, tokens].
 struct Probe {
   std::string name;

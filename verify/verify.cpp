@@ -132,6 +132,7 @@ Status model_level(const Running& running, std::vector<Probe> probes, const Veri
   if (options.tokens_file.empty()) {
     TANDEM_CHECK(add_text_probe(running, probes, skipped));
   }
+  report.basis.prompts.push_back(prompt_set("model", probes, options.tokens_file, kProbeSeed));
   ModelLevelOptions level = model_options(running, options);
   level.start_exact = [&]() -> Result<Engine*> { return running.exact.get(); };
   auto compared = compare_models(running.reference(), running.other(), probes, level);
@@ -161,6 +162,14 @@ Result<std::vector<Prompt>> prompts_for(const Running& running, const std::vecto
   return prompts;
 }
 
+/// Prompts as probes, for their hash.
+std::vector<Probe> probes_of(const std::vector<Prompt>& prompts) {
+  std::vector<Probe> probes;
+  for (const Prompt& prompt : prompts)
+    probes.push_back(make_probe(prompt.name, {prompt.ids}, Padding::right));
+  return probes;
+}
+
 /// The engine that makes text of ids; null where none can, for a reason that is added.
 Engine* decoder(const Running& running, std::vector<std::string>& skipped) {
   if (running.tokenizer == nullptr) {
@@ -177,6 +186,8 @@ Status generation_level(const Running& running, const std::vector<Probe>& lines,
                         VerifyReport& report) {
   std::vector<std::string> skipped;
   TANDEM_TRY(const std::vector<Prompt> prompts, prompts_for(running, lines, options, skipped));
+  report.basis.prompts.push_back(
+      prompt_set("generation", probes_of(prompts), options.tokens_file, kPromptSeed));
   GenerationOptions level;
   level.max_new_tokens = options.max_new_tokens;
   level.vocab_size = running.model.vocab_size;
@@ -339,6 +350,8 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   report.right = plain_info(*right);
   // The others need it too: it says whether one side's weights are rounded.
   TANDEM_TRY(WeightsLevel weights, weights_level(*left, *right, options));
+  report.basis.left_rules_sha256 = rules_sha256(left->rules);
+  report.basis.right_rules_sha256 = rules_sha256(right->rules);
   if (options.layer || options.module || options.model || options.generation) {
     TANDEM_CHECK(run_levels(files, *left, *right, weights.narrowest.value_or(DType::f32), options, report));
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Do two sides hold and compute the same? The levels, run; the report.
 
+#include "verify/basis.h"
 #include "verify/divergence.h"
 #include "verify/generation_level.h"
 #include "verify/model_level.h"
@@ -49,6 +50,7 @@ struct VerifyReport {
   bool float64 = false;    ///< the contract was run in float64
   std::optional<Divergence> divergence;  ///< the first one, where a level failed and the contract can be run
   std::vector<std::string> notes;        ///< what could not be looked at, and why
+  VerifyBasis basis;       ///< for the certificate
   /// Some level was run, and each that was has passed.
   bool equal() const;
   /// The one sentence: "equal", "different", "contract and reference disagree".

@@ -77,6 +77,14 @@ Status for_each_run(const Box& box, const Shape& shape, uint64_t element_size, V
   return {};
 }
 
+/// "[0:500,0:64]"
+std::string in_words(const Box& box) {
+  std::string text;
+  for (size_t axis = 0; axis < box.begin.size(); ++axis)
+    text += fmt::format("{}{}:{}", axis ? "," : "[", box.begin[axis], box.begin[axis] + box.size[axis]);
+  return text + "]";
+}
+
 class OpenBundle : public TensorBundle {
  public:
   static Result<std::unique_ptr<TensorBundle>> open(const FileSystem& files, const std::string& path) {
@@ -152,6 +160,20 @@ class OpenBundle : public TensorBundle {
   }
 
   const std::vector<std::string>& remarks() const override { return remarks_; }
+
+  std::vector<BundleExtent> extents() const override {
+    std::vector<BundleExtent> found;
+    const auto add = [&](const std::string& name, const StoredTensor& tensor) {
+      const bool whole = tensor.pieces.size() == 1;
+      for (const StoredPiece& piece : tensor.pieces)
+        found.push_back(
+            {whole ? name : name + in_words(piece.box), shard_path(piece.shard), piece.offset, piece.size});
+    };
+    for (const auto& [name, named] : named_) add(name, *named.stored);
+    for (const auto& [key, tensor] : index_.tensors)
+      if (!tensor.dtype) add(printable(key), tensor);
+    return found;
+  }
 
  private:
   std::string index_path() const { return prefix_ + ".index"; }

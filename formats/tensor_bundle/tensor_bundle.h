@@ -17,6 +17,13 @@ namespace tandem {
 inline constexpr std::string_view kValueSuffix = "/.ATTRIBUTES/VARIABLE_VALUE";
 inline constexpr std::string_view kObjectGraphKey = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
+/// Where bytes of a bundle's entry lie.
+struct BundleExtent {
+  std::string name;  ///< of the tensor, of one of its slices ("embedding[0:500,0:64]"), or a string's key
+  std::string file;  ///< path of the data shard
+  uint64_t offset = 0, bytes = 0;
+};
+
 /// A bundle on disk; index read and checked whole, data on demand.
 /// tensors() are named by path ("model/layers/0/input_layernorm/weight"): with an object graph, found by
 /// walking its edges from the root (never by the key's text: the same variable may be keyed
@@ -39,6 +46,8 @@ class TensorBundle : public TensorSource {
   /// Entries that are no tensors of ours, each "key: why": strings, and TensorFlow types that have no dtype
   /// here.
   virtual const std::vector<std::string>& remarks() const = 0;
+  /// Where each entry lies, strings included; in no order, and damaged files may let them overlap.
+  virtual std::vector<BundleExtent> extents() const = 0;
 };
 
 /// Streams a bundle: data front to back with running CRCs, then the index. One data shard.

@@ -172,6 +172,19 @@ TEST(TensorBundle, PartitionedTensorsInTwoShards) {
   EXPECT_EQ(part, "cdefghij");
 }
 
+TEST(TensorBundle, ExtentsOfSlicesNameTheirBoxes) {
+  const TestFolder folder;
+  write(folder / "v.index", index_of(partitioned(), 2));
+  write(folder / "v.data-00000-of-00002", "0123456789abcdef");
+  write(folder / "v.data-00001-of-00002", "ghijklmnopqrstuv");
+  const auto extents = TensorBundle::open(kFiles, folder / "v").value()->extents();
+  ASSERT_EQ(extents.size(), 2u);
+  EXPECT_EQ(extents[1].name, "w[2:4,0:2]");
+  EXPECT_EQ(extents[1].file, folder / "v.data-00001-of-00002");
+  EXPECT_EQ(extents[1].offset, 0u);
+  EXPECT_EQ(extents[1].bytes, 16u);
+}
+
 TEST(TensorBundle, SlicesOfColumnsAreInterleaved) {
   auto whole = float_entry({2, 2}, 0, 0);
   TableEntries entries;

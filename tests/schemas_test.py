@@ -1,0 +1,162 @@
+"""docs/schemas/: every command's --json, run for real, is as its schema says; so are errors and certificates."""
+
+import base64
+import copy
+import json
+import re
+import shutil
+import subprocess
+import unittest
+
+from common import EXAMPLES, ROOT, TINY, TINY_FP8, Case, run, tandem
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from tiny import TL, write_folder
+
+FOLDER = ROOT / "docs" / "schemas"
+SCHEMAS = {path.name.removesuffix(".schema.json"): json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.schema.json"))}
+REGISTRY = Registry().with_resources((schema["$id"], Resource.from_contents(schema)) for schema in SCHEMAS.values())
+# Objects that may get fields without a new version: those of verify, wherever they stand.
+OPEN = {"verify", "certificate"}
+
+
+def problems(schema, document):
+    errors = Draft202012Validator(SCHEMAS[schema], registry=REGISTRY).iter_errors(document)
+    return [f"{'/'.join(map(str, error.absolute_path))}: {error.message}" for error in errors]
+
+
+def objects(schema):
+    """Every subschema that describes an object by its properties."""
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            yield schema
+        for value in schema.values():
+            yield from objects(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from objects(value)
+
+
+class Schemas(Case):
+    def valid(self, schema, document):
+        self.assertEqual(problems(schema, document), [])
+        return document
+
+    def refused(self, schema, document):
+        self.assertNotEqual(problems(schema, document), [])
+
+    def test_schemas_are_schemas_and_closed(self):
+        for name, schema in SCHEMAS.items():
+            with self.subTest(schema=name):
+                Draft202012Validator.check_schema(schema)
+                self.assertEqual(schema["$id"], f"https://tandem.dev/schemas/{name}.schema.json")
+                self.assertEqual(schema["$schema"], Draft202012Validator.META_SCHEMA["$id"])
+                for each in objects(schema):
+                    self.assertIn("additionalProperties", each)
+                    self.assertLessEqual(set(each.get("required", [])), set(each["properties"]))
+                    if name not in OPEN:
+                        self.assertIs(each["additionalProperties"], False)
+
+    def test_every_command_with_json_has_its_schema(self):
+        commands = re.findall(r"^  (\w+)  ", tandem("--help").out.split("Subcommands:")[1], re.MULTILINE)
+        self.assertGreater(len(commands), 6)
+        listed = (FOLDER / "README.md").read_text()
+        for command in commands:
+            self.assertIn(f"`tandem {command} --json`", listed)
+        for name in SCHEMAS:
+            self.assertIn(f"`{name}.schema.json`", listed)
+
+    def test_inspect(self):
+        for model in (TINY, TINY_FP8, TINY / "model.safetensors"):
+            self.valid("inspect", run("inspect", model, "--json").json)
+        folder = write_folder(self.scratch / "broken", TL)
+        (folder / "config.json").write_text(json.dumps(TL | {"unknown_key": 1}))
+        blocked = self.valid("inspect", tandem("inspect", folder, "--json", code=65).json)
+        self.assertNotEqual(blocked["blocks"], [])
+        self.refused("inspect", blocked | {"more": 1})
+
+    def test_map(self):
+        file = self.scratch / "map.json"
+        for model in (TINY, TINY_FP8, write_folder(self.scratch / "llama", TL)):
+            self.valid("map", tandem("map", model, "--json").json)
+            tandem("map", model, "--out", file)
+            self.valid("map", json.loads(file.read_text()))
+        self.valid("map-check", tandem("map", model, "--check", file, "--json").json)
+        self.valid("map-check", tandem("map", TINY, "--check", file, "--json", code=1).json)
+
+    def test_convert(self):
+        there, back = self.scratch / "there", self.scratch / "back"
+        for arguments in ((TINY, there), (there, back), (TINY_FP8, self.scratch / "cast", "--dtype", "float16")):
+            self.valid("convert", tandem("convert", *arguments, "--json").json)
+
+    def test_run(self):
+        tandem("convert", TINY, self.scratch / "tf")
+        for model in (TINY, self.scratch / "tf"):
+            self.valid("run", tandem("run", model, "--tokens", "0,335", "--max-new-tokens", "2", "--json").json)
+
+    def test_verify_certificate_sign_and_check(self):
+        model = shutil.copytree(TINY, self.scratch / "model")
+        right = self.scratch / "tf"
+        tandem("convert", model, right)
+        certificate = self.scratch / "certificate.json"
+        report = self.valid("verify", tandem("verify", model, right, "--json", "--certificate", certificate).json)
+        self.assertTrue(report["equal"])
+        envelope = self.valid("envelope", json.loads(certificate.read_text()))
+        statement = self.valid("certificate", json.loads(base64.b64decode(envelope["payload"])))
+        self.assertEqual(statement["predicate"]["results"], report)
+        how = statement["predicate"]["how"]
+        self.assertEqual([(row["level"], row["source"], row["seed"]) for row in how["prompts"]], [("model", "built in", 2026)])
+        self.assertEqual(how["prompts"][0]["prompts"], report["levels"]["model"]["prompts"])
+        self.assertEqual(how["rules"]["left"], how["rules"]["right"])
+
+        key = self.scratch / "private.pem"
+        subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key], check=True)
+        signed = self.valid("sign", tandem("sign", certificate, "--key", key, "--json").json)
+        self.valid("envelope", json.loads(certificate.read_text()))
+        self.refused("sign", signed | {"keyid": "x"})
+        self.valid("check", tandem("check", certificate, "--json").json)
+        data = bytearray((model / "model.safetensors").read_bytes())
+        data[-1] ^= 1
+        (model / "model.safetensors").write_bytes(data + b"x")
+        (model / "more").write_text("x")
+        (right / "saved_model.pb").unlink()
+        changed = self.valid("check", tandem("check", certificate, "--json", code=1).json)
+        self.refused("check", changed | {"holds": 1})
+
+    def test_a_verify_that_fails(self):
+        model = shutil.copytree(TINY, self.scratch / "model")
+        tandem("convert", model, self.scratch / "tf")
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.1}))
+        data = bytearray((model / "model.safetensors").read_bytes())
+        data[-1] ^= 1
+        (model / "model.safetensors").write_bytes(data)
+        report = self.valid("verify", tandem("verify", model, self.scratch / "tf", "--json", code=1).json)
+        self.assertFalse(report["levels"]["weights"]["equal"] or report["levels"]["model"]["equal"])
+        self.assertNotEqual(report["levels"]["weights"]["differences"], [])
+        for level in ("weights", "model"):
+            alone = self.valid("verify", tandem("verify", model, self.scratch / "tf", "--levels", level, "--json", code=1).json)
+            self.assertEqual(list(alone["levels"]), [level])
+            wrong = copy.deepcopy(alone)
+            del wrong["levels"][level]["equal"]
+            self.refused("verify", wrong)
+        self.valid("verify", report | {"divergence": {"tap": "x"}, "levels": report["levels"] | {"module": {"equal": True}}})
+        self.refused("verify", report | {"levels": {}})
+
+    def test_errors(self):
+        text = self.scratch / "text"
+        text.write_text("{")
+        for code, arguments in (
+            (2, ["convert"]), (2, ["nothing"]), (65, ["inspect", text]), (66, ["map", self.scratch / "nowhere"]), (2, ["convert", TINY, TINY]),
+            (66, ["verify", TINY, self.scratch / "nowhere"]), (73, ["map", TINY, "--out", text / "x"]), (65, ["run", TINY, "--tokens", "x"]), (65, ["check", text]), (65, ["check", TINY, "--key", text]),
+            (65, ["sign", text, "--key", text]), (66, ["convert", EXAMPLES / "tiny-deepseek-v3-lora", self.scratch / "out"]),
+        ):  # fmt: skip
+            with self.subTest(arguments=arguments):
+                error = tandem(*arguments, "--json", code=code)
+                self.assertEqual(error.out, "")
+                self.assertEqual(self.valid("error", json.loads(error.err))["error"]["exit_code"], code)
+        self.refused("error", {"error": {"kind": "new", "exit_code": 2, "text": ""}})
+
+
+if __name__ == "__main__":
+    unittest.main()
