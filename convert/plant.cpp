@@ -135,22 +135,43 @@ class Progress {
   uint64_t done_ = 0, total_;
 };
 
+bool is_edited(const Planted& planted, const TensorPlan& plan) {
+  return std::ranges::find(planted.weights, plan.contract_name, &WeightEdit::weight) != planted.weights.end();
+}
+
+/// True if two sources hold the same bytes for a tensor that both have.
+Result<bool> same_bytes(const TensorSource& a, const TensorSource& b, const TensorInfo& info) {
+  constexpr uint64_t kPieceBytes = 4 << 20;
+  TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
+  std::vector<std::byte> left, right;
+  for (uint64_t at = 0; at < bytes; at += kPieceBytes) {
+    left.resize(std::min(kPieceBytes, bytes - at));
+    right.resize(left.size());
+    TANDEM_CHECK(a.read(info.name, at, left));
+    TANDEM_CHECK(b.read(info.name, at, right));
+    if (left != right) return false;
+  }
+  return true;
+}
+
 Status write_graph(const FileSystem& files, const Patient& patient, const Planted& planted,
-                   const TensorSource& tensors, const std::string& folder, PlantReport& report) {
+                   const TensorSource& edited, const TensorSource& watched, const std::string& folder,
+                   PlantReport& report) {
   TANDEM_TRY(SavedModelSpec spec, lower_to_tensorflow(planted.contract, in_graph(patient.plans)));
   for (const auto& [name, content] : patient.opened.side_files) spec.assets.push_back({name, content});
-  for (const TensorPlan& plan : patient.plans)
-    if (std::ranges::find(planted.weights, plan.contract_name, &WeightEdit::weight) != planted.weights.end())
-      report.weights.push_back(plan.tf);
-  return write_saved_model_folder(files, folder, spec, patient.plans, tensors);
+  for (const TensorPlan& plan : patient.plans) {
+    if (!is_edited(planted, plan)) continue;
+    TANDEM_TRY(const bool same, same_bytes(patient.tensors(), edited, *edited.find(plan.tf)));
+    if (!same) report.weights.push_back(plan.tf);
+  }
+  return write_saved_model_folder(files, folder, spec, patient.plans, watched);
 }
 
 /// Hugging Face names of the tensors that edits reach: with scales, and tied copies.
 std::set<std::string> reached(const Patient& patient, const Planted& planted) {
   std::set<std::string> names;
   for (const TensorPlan& plan : patient.plans) {
-    if (std::ranges::find(planted.weights, plan.contract_name, &WeightEdit::weight) == planted.weights.end())
-      continue;
+    if (!is_edited(planted, plan)) continue;
     for (const std::string& hf : plan.hf) {
       names.insert(hf);
       for (const Step& step : plan.row->steps)
@@ -177,7 +198,10 @@ Status write_folder(const FileSystem& files, const Patient& patient, const Plant
   HfWriteOptions write;
   for (const TensorInfo& info : source.tensors()) {
     const bool is_reached = names.contains(info.name) && back->find(info.name);
-    if (is_reached) report.weights.push_back(info.name);
+    if (is_reached) {
+      TANDEM_TRY(const bool same, same_bytes(source, *back, info));
+      if (!same) report.weights.push_back(info.name);
+    }
     out.add(info, is_reached ? static_cast<const TensorSource&>(*back) : source, info.name);
     const auto shard = source.weight_map().find(info.name);
     write.shard_of[info.name] = shard == source.weight_map().end() ? "model.safetensors" : shard->second;
@@ -233,7 +257,7 @@ Result<PlantReport> plant_model(const FileSystem& files, const std::string& sour
   Progress progress(options, total);
   const WatchedSource watched(edited, std::ref(progress));
   TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, false));
-  TANDEM_CHECK(write_graph(files, *patient, planted, watched, staged.path(), report));
+  TANDEM_CHECK(write_graph(files, *patient, planted, edited, watched, staged.path(), report));
   TANDEM_CHECK(staged.commit(false));
   return report;
 }
