@@ -92,8 +92,8 @@ class Plant(Case):
         self.assertIn("model.layers.1.self_attn.o_proj.weight_scale_inv", report["weights"])
         tandem("convert", TINY_FP8, self.scratch / "good.tf")
         tandem("convert", bad, self.scratch / "bad.tf")
-        report = verify(self.scratch / "good.tf", self.scratch / "bad.tf", code=1)
-        self.assertEqual(len(report["levels"]["weights"]["different"]), 1)
+        report = verify(self.scratch / "good.tf", self.scratch / "bad.tf", "--levels", "weights", code=1)
+        self.assertEqual(report["levels"]["weights"]["different"], 1)
 
 
 class Refused(Case):
