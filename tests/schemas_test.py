@@ -89,6 +89,12 @@ class Schemas(Case):
         for arguments in ((TINY, there), (there, back), (TINY_FP8, self.scratch / "cast", "--dtype", "float16")):
             self.valid("convert", tandem("convert", *arguments, "--json").json)
 
+    def test_plant(self):
+        self.valid("plant-list", tandem("plant", "--list", "--json").json)
+        tandem("convert", TINY, self.scratch / "tf")
+        self.valid("plant-list", tandem("plant", "--list", self.scratch / "tf", "--json").json)
+        self.valid("plant", tandem("plant", "epsilon", self.scratch / "tf", self.scratch / "bad", "--json").json)
+
     def test_run(self):
         tandem("convert", TINY, self.scratch / "tf")
         for model in (TINY, self.scratch / "tf"):

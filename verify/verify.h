@@ -50,7 +50,7 @@ struct VerifyReport {
   bool float64 = false;    ///< the contract was run in float64
   std::optional<Divergence> divergence;  ///< the first one, where a level failed and the contract can be run
   std::vector<std::string> notes;        ///< what could not be looked at, and why
-  VerifyBasis basis;       ///< for the certificate
+  VerifyBasis basis;                     ///< for the certificate
   /// Some level was run, and each that was has passed.
   bool equal() const;
   /// The one sentence: "equal", "different", "contract and reference disagree".
