@@ -21,6 +21,10 @@ std::string cause_of(const Hypothesis& hypothesis) {
   return rows.empty() ? hypothesis.fault : std::string(rows[0]->cause);
 }
 
+/// A fault explains a difference only if no more than this share of it is left: what rounding hides explains
+/// nothing.
+constexpr double kMustVanish = 0.25;
+
 bool rounds(const Hypothesis& hypothesis) { return hypothesis.fault.starts_with("dtype"); }
 
 /// A scope whose nodes can be run one by one: a block at its place, or the entry "logits".
@@ -74,12 +78,12 @@ class Search {
     }
     const HostTensors& source = inside ? reference : others_taps;
     TANDEM_TRY(Walk walk, walk_of(layer, source));
+    narrow(walk, layer, result);
     if (inside) {
       TANDEM_CHECK(walk_ops(walk, found));
       if (found.op.empty()) return found;
       TANDEM_CHECK(try_faults(walk, layer, found, nullptr));
     } else {
-      narrow(walk, layer, result);
       TANDEM_CHECK(try_faults(walk, layer, found, &others_taps));
     }
     return found;
@@ -330,15 +334,14 @@ class Search {
     found.module = module_of({*sides_.contract, *walk.block, walk.place, node, walk.types, inputs_.context});
   }
 
-  /// Where values cannot be seen: the nodes from the last good tap to the first bad one.
+  /// The nodes from the last good taps to the first bad one: those before are right, those behind get wrong
+  /// inputs.
   static void narrow(Walk& walk, const LayerPlace& layer, const LayerResult& result) {
     size_t first = 0;
     while (first < result.taps.size() && result.taps[first].equal()) ++first;
     if (first >= layer.taps.size()) return;
     const auto at = [&](const Node* node) { return std::find(walk.nodes.begin(), walk.nodes.end(), node); };
     const auto end = at(layer.taps[first].node);
-    auto begin = walk.nodes.begin();
-    for (size_t i = 0; i < first; ++i) begin = std::max(begin, at(layer.taps[i].node) + 1);
     // Nodes without a tap between earlier taps (heads, rotary) may be at fault too, so long as no tap
     // followed.
     std::set<std::string> feeding{layer.taps[first].node->outputs[0]};
@@ -452,13 +455,13 @@ class Search {
           }
           TANDEM_TRY(const Judged now, judge_node(walk, *node, *run, expected.value()));
           tried.left = before.rms > 0 ? now.rms / before.rms : 1;
-          tried.explains = now.equal || (rounded && tried.left < kRoundingLeft);
+          tried.explains = (now.equal && tried.left < kMustVanish) || (rounded && tried.left < kRoundingLeft);
         }
         if (layer && (!run || tried.explains)) {
           TANDEM_TRY(const auto vanishes, layer_vanishes(walk, *layer, others, float64, float32, rounded));
           tried.explains_layer = vanishes.first;
           if (!run) {
-            tried.explains = vanishes.first;
+            tried.explains = vanishes.first && vanishes.second < kMustVanish;
             tried.left = vanishes.second;
           }
         } else if (!layer) {

@@ -59,6 +59,8 @@ class LayerComparison {
     for (const Probe& probe : probes) {
       TANDEM_CHECK(compare(probe));
     }
+    for (LayerResult& layer : level_.layers)
+      for (TapResult& tap : layer.taps) finish(tap, sides_.tolerance, Depth::layer);
     return std::move(level_);
   }
 
@@ -359,7 +361,7 @@ class LayerComparison {
     const auto distance = measure(mine, theirs, exact, others_exact, mask_of(probe, token_axis));
     if (!distance.ok() && is_difference(distance.error())) return add_failure(tap, distance.error());
     if (!distance.ok()) return distance.error();
-    add(tap, probe.name, distance.value(), sides_.tolerance, Depth::layer);
+    add(tap, probe.name, distance.value());
     return {};
   }
 

@@ -38,6 +38,7 @@ class ModuleComparison {
     for (const Probe& probe : probes) {
       TANDEM_CHECK(compare(probe, probe.tokens == longest && level_.positions.empty()));
     }
+    for (TapResult& tap : level_.taps) finish(tap, sides_.tolerance, Depth::stack);
     std::optional<size_t> first;
     for (size_t i = 0; i < level_.taps.size() && !first; ++i)
       if (!level_.taps[i].equal()) first = i;
@@ -102,7 +103,7 @@ class ModuleComparison {
       }
       if (!distance.ok()) return distance.error();
       const TapDistance& d = distance.value();
-      add(tap, probe.name, d, sides_.tolerance, Depth::stack);
+      add(tap, probe.name, d);
       DepthError& depth = level_.depths[i];
       const double rms = std::max(d.rms, kTiny);
       depth.reference = std::max(depth.reference, d.reference_rms / rms);

@@ -127,7 +127,7 @@ std::string_view name(Verdict verdict) {
   return verdict == Verdict::different ? "different" : "contract and reference disagree";
 }
 
-TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth) {
+TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, const LargestOf& largest_of) {
   TapVerdict result;
   const auto different = [&](std::string line) {
     result.verdict = Verdict::different;
@@ -151,21 +151,19 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth) 
                     plain(d.reference_rms), plain(share), plain(d.rms)));
     return result;
   }
-  const double floor = kExactFloor * d.rms;
-  const auto check = [&](const char* what, double other, double reference) {
+  const auto check = [&](const char* what, double other, double reference, double floor) {
     const double bar = std::max(kExactFactor * reference, floor);
     if (!(other <= bar))
       different(fmt::format("{} distance from float64 {}, at most {} ({} times the reference's {})", what,
                             plain(other), plain(bar), kExactFactor, plain(reference)));
   };
-  check("largest", d.other_max, d.reference_max);
-  check("RMS", d.other_rms, d.reference_rms);
+  check("largest", d.other_max, std::max(d.reference_max, largest_of.reference_max),
+        std::max(kExactFloor * d.rms, kLargestFloor * std::max(d.max_abs, largest_of.max_abs)));
+  check("RMS", d.other_rms, d.reference_rms, kExactFloor * d.rms);
   return result;
 }
 
-void add(TapResult& result, const std::string& probe, const TapDistance& distance, const Tolerance& tolerance,
-         Depth depth) {
-  const TapVerdict found = judge(distance, tolerance, depth);
+void add(TapResult& result, const std::string& probe, const TapDistance& distance) {
   const auto badness = [](const TapDistance& d) {
     if (d.not_finite) return HUGE_VAL;
     return d.has_exact ? d.other_rms / std::max(d.reference_rms, kExactFloor * d.rms) : d.rms_error;
@@ -175,8 +173,20 @@ void add(TapResult& result, const std::string& probe, const TapDistance& distanc
     result.probe = probe;
   }
   result.values += distance.values;
-  result.verdict = std::max(result.verdict, found.verdict);
-  for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
+  result.probes.emplace_back(probe, distance);
+}
+
+void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
+  LargestOf largest_of;
+  for (const auto& [probe, distance] : result.probes) {
+    largest_of.reference_max = std::max(largest_of.reference_max, distance.reference_max);
+    largest_of.max_abs = std::max(largest_of.max_abs, distance.max_abs);
+  }
+  for (const auto& [probe, distance] : result.probes) {
+    const TapVerdict found = judge(distance, tolerance, depth, largest_of);
+    result.verdict = std::max(result.verdict, found.verdict);
+    for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
+  }
 }
 
 TapResult missing_tap(std::string tap, std::string_view side) {

@@ -51,6 +51,7 @@ struct TapResult {
   std::string probe;  ///< where it was worst
   TapDistance worst;  ///< of that probe
   uint64_t values = 0;
+  std::vector<std::pair<std::string, TapDistance>> probes;  ///< by name
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
   bool equal() const { return verdict == Verdict::equal && values > 0; }
@@ -62,17 +63,23 @@ enum class Depth { layer, stack };
 
 /// What does not hold. With float64: first that the reference agrees with it at all, then that max and RMS of
 /// (other - float64) are each at most kExactFactor times the reference's, or kExactFloor of the tap's RMS.
-/// Without: the fixed bar on the difference, in proportion where values pass kFixedBarRange. NaN, and nothing
-/// compared, never pass.
+/// The reference's largest error is that over all probes (`largest_of`): of a few values the largest error is
+/// a matter of luck. Without float64: the fixed bar on the difference, in proportion where values pass
+/// kFixedBarRange. NaN, and nothing compared, never pass.
 struct TapVerdict {
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;
 };
-TapVerdict judge(const TapDistance& distance, const Tolerance& tolerance, Depth depth);
+struct LargestOf {
+  double reference_max = 0;  ///< the reference's largest distance from float64 over all probes
+  double max_abs = 0;        ///< the largest value
+};
+TapVerdict judge(const TapDistance& distance, const Tolerance& tolerance, Depth depth,
+                 const LargestOf& largest_of = {});
 
-/// Adds one probe's distance to a tap's result.
-void add(TapResult& result, const std::string& probe, const TapDistance& distance, const Tolerance& tolerance,
-         Depth depth);
+/// Adds one probe's distance to a tap's result; judged by `finish`, once all probes are there.
+void add(TapResult& result, const std::string& probe, const TapDistance& distance);
+void finish(TapResult& result, const Tolerance& tolerance, Depth depth);
 /// A tap that one side lacks: never equal.
 TapResult missing_tap(std::string tap, std::string_view side);
 

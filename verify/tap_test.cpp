@@ -132,12 +132,32 @@ TEST(Tap, TheWorstProbeIsKeptAndEveryFailureIsTold) {
   good.values = bad.values = 2;
   bad.max_abs_error = bad.rms_error = 1;
   TapResult tap;
-  add(tap, "first", bad, kTolerances[0], Depth::layer);
-  add(tap, "second", good, kTolerances[0], Depth::layer);
+  add(tap, "first", bad);
+  add(tap, "second", good);
+  finish(tap, kTolerances[0], Depth::layer);
   EXPECT_EQ(tap.probe, "first");
   EXPECT_EQ(tap.values, 4u);
   EXPECT_FALSE(tap.equal());
   EXPECT_THAT(tap.failures, ElementsAre(HasSubstr("first: max error 1")));
+}
+
+TEST(Tap, TheLargestErrorIsHeldAgainstTheReferencesOverAllProbes) {
+  TapDistance few, many;
+  few.values = many.values = 4;
+  few.has_exact = many.has_exact = true;
+  few.rms = many.rms = 1;
+  few.reference_rms = many.reference_rms = few.other_rms = many.other_rms = 1e-6;
+  few.reference_max = 1e-6;
+  few.other_max = 7e-6;
+  many.reference_max = many.other_max = 2e-6;
+  TapResult alone, both;
+  add(alone, "few", few);
+  finish(alone, kTolerances[0], Depth::layer);
+  EXPECT_FALSE(alone.equal());
+  add(both, "few", few);
+  add(both, "many", many);
+  finish(both, kTolerances[0], Depth::layer);
+  EXPECT_TRUE(both.equal());
 }
 
 TEST(Tap, ATapThatOneSideLacksIsNeverEqual) {

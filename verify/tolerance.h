@@ -48,6 +48,9 @@ inline constexpr double kExactFloor = 0x1p-22;
 inline constexpr double kReferenceShare = 1e-3;
 /// The same inside one layer, whose input is given: float32 with sums of a few thousand terms.
 inline constexpr double kReferenceShareOfLayer = 1e-4;
+/// Below this share of the tap's largest value a single distance is not told from rounding: two units in the
+/// last place of that value.
+inline constexpr double kLargestFloor = 0x1p-22;
 /// The fixed bar of a tap holds as it stands where the values stay below this.
 inline constexpr double kFixedBarRange = 8;
 /// What did not hold, a line each; empty means that the other side is as exact as the reference.
