@@ -89,6 +89,13 @@ class Schemas(Case):
         for arguments in ((TINY, there), (there, back), (TINY_FP8, self.scratch / "cast", "--dtype", "float16")):
             self.valid("convert", tandem("convert", *arguments, "--json").json)
 
+    def test_map_infer(self):
+        model = write_folder(self.scratch / "llama", TL)
+        tandem("convert", model, self.scratch / "tf")
+        found = self.valid("map-infer", run("map", "--infer", model, self.scratch / "tf", "--json").json)
+        self.assertNotEqual(found["pairs"], [])
+        self.valid("map-infer", run("map", "--infer", model, TINY, "--json").json)
+
     def test_plant(self):
         self.valid("plant-list", tandem("plant", "--list", "--json").json)
         tandem("convert", TINY, self.scratch / "tf")
@@ -111,8 +118,9 @@ class Schemas(Case):
         statement = self.valid("certificate", json.loads(base64.b64decode(envelope["payload"])))
         self.assertEqual(statement["predicate"]["results"], report)
         how = statement["predicate"]["how"]
-        self.assertEqual([(row["level"], row["source"], row["seed"]) for row in how["prompts"]], [("model", "built in", 2026)])
-        self.assertEqual(how["prompts"][0]["prompts"], report["levels"]["model"]["prompts"])
+        self.assertEqual([row["level"] for row in how["prompts"]], [level for level in report["levels"] if level != "weights"])
+        self.assertEqual({(row["source"], row["seed"]) for row in how["prompts"]}, {("built in", 2026)})
+        self.assertEqual(how["prompts"][-1]["prompts"], report["levels"]["model"]["prompts"])
         self.assertEqual(how["rules"]["left"], how["rules"]["right"])
 
         key = self.scratch / "private.pem"
@@ -130,7 +138,7 @@ class Schemas(Case):
         self.refused("check", changed | {"holds": 1})
 
     def test_a_verify_that_fails(self):
-        model = shutil.copytree(TINY, self.scratch / "model")
+        model = write_folder(self.scratch / "model", TL)
         tandem("convert", model, self.scratch / "tf")
         config = json.loads((model / "config.json").read_text())
         (model / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.1}))
@@ -140,13 +148,15 @@ class Schemas(Case):
         report = self.valid("verify", tandem("verify", model, self.scratch / "tf", "--json", code=1).json)
         self.assertFalse(report["levels"]["weights"]["equal"] or report["levels"]["model"]["equal"])
         self.assertNotEqual(report["levels"]["weights"]["differences"], [])
-        for level in ("weights", "model"):
+        for level in ("weights", "layer", "module", "model"):
             alone = self.valid("verify", tandem("verify", model, self.scratch / "tf", "--levels", level, "--json", code=1).json)
             self.assertEqual(list(alone["levels"]), [level])
+            self.assertFalse(alone["levels"][level]["equal"])
             wrong = copy.deepcopy(alone)
             del wrong["levels"][level]["equal"]
             self.refused("verify", wrong)
-        self.valid("verify", report | {"divergence": {"tap": "x"}, "levels": report["levels"] | {"module": {"equal": True}}})
+        self.assertIsNotNone(report["divergence"])
+        self.valid("verify", report | {"new": 1, "levels": report["levels"] | {"new": {"equal": True}}})
         self.refused("verify", report | {"levels": {}})
 
     def test_errors(self):

@@ -252,9 +252,11 @@ Status inner_levels(const Running& running, const Side& reference, const std::ve
   const InnerProbes inner = inner_probes(probes);
   if (options.layer) {
     TANDEM_TRY(report.layer, compare_layers(sides, inner.layer));
+    report.basis.prompts.push_back(prompt_set("layer", inner.layer, options.tokens_file, kProbeSeed));
   }
   if (options.module) {
     TANDEM_TRY(report.module, compare_modules(sides, inner.module));
+    report.basis.prompts.push_back(prompt_set("module", inner.module, options.tokens_file, kProbeSeed));
   }
   const bool failed =
       (report.layer && !report.layer->passed()) || (report.module && !report.module->passed());
