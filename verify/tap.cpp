@@ -127,7 +127,7 @@ std::string_view name(Verdict verdict) {
   return verdict == Verdict::different ? "different" : "contract and reference disagree";
 }
 
-TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, const LargestOf& largest_of) {
+TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, const OverAll& over_all) {
   TapVerdict result;
   const auto different = [&](std::string line) {
     result.verdict = Verdict::different;
@@ -157,9 +157,9 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, 
       different(fmt::format("{} distance from float64 {}, at most {} ({} times the reference's {})", what,
                             plain(other), plain(bar), kExactFactor, plain(reference)));
   };
-  check("largest", d.other_max, std::max(d.reference_max, largest_of.reference_max),
-        std::max(kExactFloor * d.rms, kLargestFloor * std::max(d.max_abs, largest_of.max_abs)));
-  check("RMS", d.other_rms, d.reference_rms, kExactFloor * d.rms);
+  check("largest", d.other_max, std::max(d.reference_max, over_all.reference_max),
+        std::max(kExactFloor * d.rms, kLargestFloor * std::max(d.max_abs, over_all.max_abs)));
+  check("RMS", d.other_rms, std::max(d.reference_rms, over_all.reference_rms), kExactFloor * d.rms);
   return result;
 }
 
@@ -177,13 +177,18 @@ void add(TapResult& result, const std::string& probe, const TapDistance& distanc
 }
 
 void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
-  LargestOf largest_of;
+  OverAll over_all;
+  double squares = 0, values = 0;
   for (const auto& [probe, distance] : result.probes) {
-    largest_of.reference_max = std::max(largest_of.reference_max, distance.reference_max);
-    largest_of.max_abs = std::max(largest_of.max_abs, distance.max_abs);
+    over_all.reference_max = std::max(over_all.reference_max, distance.reference_max);
+    over_all.max_abs = std::max(over_all.max_abs, distance.max_abs);
+    const double count = static_cast<double>(distance.values - distance.not_finite);
+    squares += distance.reference_rms * distance.reference_rms * count;
+    values += count;
   }
+  over_all.reference_rms = std::sqrt(squares / std::max(1.0, values));
   for (const auto& [probe, distance] : result.probes) {
-    const TapVerdict found = judge(distance, tolerance, depth, largest_of);
+    const TapVerdict found = judge(distance, tolerance, depth, over_all);
     result.verdict = std::max(result.verdict, found.verdict);
     for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
   }

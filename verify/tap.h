@@ -63,19 +63,21 @@ enum class Depth { layer, stack };
 
 /// What does not hold. With float64: first that the reference agrees with it at all, then that max and RMS of
 /// (other - float64) are each at most kExactFactor times the reference's, or kExactFloor of the tap's RMS.
-/// The reference's largest error is that over all probes (`largest_of`): of a few values the largest error is
-/// a matter of luck. Without float64: the fixed bar on the difference, in proportion where values pass
-/// kFixedBarRange. NaN, and nothing compared, never pass.
+/// The reference's errors are those of the probe or of all probes (`over_all`), whichever is larger: of a few
+/// values, one of them a hundred times as large as the rest, the error is a matter of luck. Without float64:
+/// the fixed bar on the difference, in proportion where values pass kFixedBarRange. NaN, and nothing
+/// compared, never pass.
 struct TapVerdict {
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;
 };
-struct LargestOf {
+struct OverAll {
+  double reference_rms = 0;  ///< RMS of the reference's distance from float64 over all probes
   double reference_max = 0;  ///< the reference's largest distance from float64 over all probes
   double max_abs = 0;        ///< the largest value
 };
 TapVerdict judge(const TapDistance& distance, const Tolerance& tolerance, Depth depth,
-                 const LargestOf& largest_of = {});
+                 const OverAll& over_all = {});
 
 /// Adds one probe's distance to a tap's result; judged by `finish`, once all probes are there.
 void add(TapResult& result, const std::string& probe, const TapDistance& distance);

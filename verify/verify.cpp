@@ -264,8 +264,13 @@ Status inner_levels(const Running& running, const Side& reference, const std::ve
   TANDEM_TRY(const auto float32, start_contract(reference, "float32", options, report));
   const DiagnosisInputs inputs{float32.get(), contract->faults(),
                                [&](const std::string& name) { return contract->weight(name); }};
-  TANDEM_TRY(report.divergence, diagnose(sides, inner.module, report.layer ? &*report.layer : nullptr,
-                                         report.module ? &*report.module : nullptr, inputs));
+  auto divergence = diagnose(sides, inner.module, report.layer ? &*report.layer : nullptr,
+                             report.module ? &*report.module : nullptr, inputs);
+  if (!divergence.ok() && divergence.error().kind != ErrorKind::invalid) return std::move(divergence).error();
+  if (divergence.ok())
+    report.divergence = std::move(divergence).value();
+  else
+    report.notes.push_back("the cause was not searched for: " + divergence.error().text);
   return {};
 }
 
