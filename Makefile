@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Where pip's own indexes have no CPU wheel of torch, PyTorch's index has.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-nightly build sanitize venv packages format clean
+.PHONY: demo test test-nightly bench-verify build sanitize venv packages format clean
 
 demo: build
 	.venv/bin/python tools/demo.py
@@ -21,6 +21,10 @@ test: build sanitize
 
 test-nightly: build
 	ctest --test-dir build --output-on-failure --label-regex nightly
+
+# What verifying costs, as ratios (docs/verify.md).
+bench-verify: build
+	.venv/bin/python tools/bench_verify.py
 
 build: packages $(if $(CORE),,venv)
 	cmake --preset release
