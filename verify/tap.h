@@ -51,6 +51,7 @@ struct TapResult {
   std::string probe;  ///< where it was worst
   TapDistance worst;  ///< of that probe
   uint64_t values = 0;
+  double over_bar = 0;  ///< the largest of (figure / its bar) on any probe: above 1 is out of line
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
   bool equal() const { return verdict == Verdict::equal && values > 0; }
@@ -66,6 +67,7 @@ enum class Depth { layer, stack };
 /// compared, never pass.
 struct TapVerdict {
   Verdict verdict = Verdict::equal;
+  double over_bar = 0;  ///< as TapResult; infinite for NaN, and where nothing may differ and something does
   std::vector<std::string> failures;
 };
 TapVerdict judge(const TapDistance& distance, const Tolerance& tolerance, Depth depth);
