@@ -136,7 +136,7 @@ TEST(Report, TablesStandWithoutAScript) {
 TEST(Report, ALargeReportStaysBelowItsSize) {
   Json layers = Json::array();
   for (size_t i = 0; i < 61; ++i)
-    layers.push_back(layer(fmt::format("model.layers.{}", i), 20, i < 3 ? 0 : 256));
+    layers.push_back(layer(fmt::format("model.layers.{}", i), 30, i < 3 ? 0 : 256));
   Json large =
       report({{"layer", {{"equal", true}, {"values", 1}, {"own_inputs", false}, {"layers", layers}}}});
   EXPECT_GT(large.dump().size(), 800'000u);
@@ -147,7 +147,7 @@ TEST(Report, ALargeReportStaysBelowItsSize) {
   const size_t begin = page.find(open) + open.size();
   const Json carried = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
   ASSERT_EQ(carried["levels"]["layer"]["layers"].size(), 61u);
-  EXPECT_EQ(carried["levels"]["layer"]["layers"][60]["taps"].size(), 20u);
+  EXPECT_EQ(carried["levels"]["layer"]["layers"][60]["taps"].size(), 30u);
   EXPECT_EQ(carried["levels"]["layer"]["layers"][60]["routing"]["experts"]["both"].size(), 256u);
 }
 
