@@ -2,9 +2,11 @@
 
 #include <cmath>
 
+#include "base/staged_file.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "verify/certificate.h"
+#include "verify/report.h"
 
 namespace tandem {
 namespace {
@@ -18,6 +20,7 @@ struct Flags {
   std::string levels = "weights,layer,module,model";
   std::vector<std::string> accepted_keys;
   std::string certificate;
+  std::string report_file;  ///< empty: none
   VerifyOptions options;
 };
 
@@ -45,6 +48,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel\n"
     "  tandem verify torch:./deepseek-llm-7b ./llm.savedmodel --tokens prompts.txt\n"
+    "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --report proof.html\n"
     "  tandem verify ./deepseek-llm-7b ./back --levels weights\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --levels generation --prompts 200\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --certificate out.json\n"
@@ -255,11 +259,19 @@ Result<int> verify_command(Flags& flags, bool json) {
   TANDEM_TRY(const SideSpec right, parse_side(flags.right));
   flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
   flags.options.engine.accepted_keys = flags.options.accepted_keys;
+  std::optional<StagedFile> page;
+  if (!flags.report_file.empty()) {
+    TANDEM_TRY(StagedFile made, StagedFile::make(real_files(), flags.report_file));
+    page.emplace(std::move(made));
+  }
   std::optional<Progress> progress("comparing weights");
   flags.options.progress = [&progress](uint64_t done, uint64_t total) { progress->show(done, total); };
   const Result<VerifyReport> report = verify_sides(flags, left, right);
   progress.reset();
   if (!report.ok()) return report.error();
+  if (page) {
+    TANDEM_CHECK(page->commit(report_page(to_json(report.value()))));
+  }
   if (json)
     print_json(to_json(report.value()));
   else
@@ -280,6 +292,8 @@ void add_verify(CLI::App& app, Session& session) {
   command->add_flag(
       "!--no-float64", flags->options.float64,
       "Do not run the contract in float64: faster, fixed bars instead of derived ones, no cause");
+  command->add_option("--report", flags->report_file,
+                      "Write a page with the verdict, tables and charts to this file");
   CLI::Option* tokens =
       command->add_option("--tokens", flags->options.tokens_file,
                           "Prompts in place of the default probes and prompts: a line of ids each");

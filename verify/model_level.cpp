@@ -68,13 +68,39 @@ int32_t label_of(const Probe& probe, uint64_t i) {
   return !last && probe.attention_mask[i + 1] ? probe.input_ids[i + 1] : kIgnoredLabel;
 }
 
-Metrics measure(const Probe& probe, const Logits& reference, const Logits& other,
-                const Tolerance& tolerance) {
-  const double gap = tolerance.top1_gap * std::max(1.0, rms_at_real_tokens(probe, reference));
+/// One probe: the sums, and KL of each real token in order.
+struct Measured {
   Metrics metrics;
-  for (uint64_t i = 0; i < probe.attention_mask.size(); ++i)
-    if (probe.attention_mask[i]) add_row(metrics, reference.row(i), other.row(i), gap, label_of(probe, i));
-  return metrics;
+  std::vector<TokenResult> tokens;  ///< without ids
+};
+
+Measured measure(const Probe& probe, const Logits& reference, const Logits& other,
+                 const Tolerance& tolerance) {
+  const double gap = tolerance.top1_gap * std::max(1.0, rms_at_real_tokens(probe, reference));
+  Measured measured;
+  for (uint64_t i = 0; i < probe.attention_mask.size(); ++i) {
+    if (!probe.attention_mask[i]) continue;
+    Metrics token;
+    add_row(token, reference.row(i), other.row(i), gap, label_of(probe, i));
+    measured.metrics += token;
+    measured.tokens.push_back({probe.name, i / probe.tokens, i % probe.tokens, probe.position_ids[i],
+                               token.not_finite ? kNoBar : token.max_kl});
+  }
+  return measured;
+}
+
+/// The tokens of the largest KL first, as many as are shown.
+void keep_worst(std::vector<TokenResult>& tokens) {
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const TokenResult& a, const TokenResult& b) { return a.kl > b.kl; });
+  tokens.resize(std::min(tokens.size(), kWorstTokens));
+}
+
+std::vector<PositionKl> first_row(const std::vector<TokenResult>& tokens) {
+  std::vector<PositionKl> positions;
+  for (const TokenResult& token : tokens)
+    if (token.row == 0) positions.push_back({token.position, token.kl});
+  return positions;
 }
 
 /// The reference's routing of one probe.
@@ -183,11 +209,18 @@ class ModelComparison {
     ProbeResult result;
     result.name = probe.name;
     result.prompts = probe.batch;
-    judge(result, measure(probe, expected, found, level_.tolerance));
+    Measured measured = measure(probe, expected, found, level_.tolerance);
+    judge(result, measured.metrics);
+    std::optional<Logits> forced;
     if (!result.failures.empty() && options_.moe_layers && options_.reference_has_margins) {
-      TANDEM_CHECK(compare_forced(probe, expected, result));
+      TANDEM_TRY(forced, run_forced(probe, result));
+    }
+    if (forced) {
+      measured = measure(probe, expected, *forced, level_.tolerance);
+      judge(result, measured.metrics);
     }
     TANDEM_CHECK(compare_exact(probe, expected, found, result));
+    add_tokens(probe, expected, forced ? *forced : found, std::move(measured.tokens));
     level_.total += result.metrics;
     level_.probes.push_back(std::move(result));
     return {};
@@ -210,32 +243,50 @@ class ModelComparison {
     return {};
   }
 
+  void add_tokens(const Probe& probe, const Logits& expected, const Logits& found,
+                  std::vector<TokenResult> tokens) {
+    if (probe.tokens > longest_) {
+      longest_ = probe.tokens;
+      level_.longest_probe = probe.name;
+      level_.positions = thinned(first_row(tokens), kShownPositions);
+    }
+    keep_worst(tokens);
+    for (TokenResult& token : tokens) {
+      if (std::isinf(token.kl)) continue;
+      const uint64_t at = token.row * probe.tokens + token.token;
+      token.reference_id = static_cast<int32_t>(largest(expected.row(at), 1)[0]);
+      token.other_id = static_cast<int32_t>(largest(found.row(at), 1)[0]);
+    }
+    level_.worst_tokens.insert(level_.worst_tokens.end(), tokens.begin(), tokens.end());
+    keep_worst(level_.worst_tokens);
+  }
+
   void judge(ProbeResult& result, const Metrics& metrics) {
     result.metrics = metrics;
     result.failures = failures(metrics, level_.tolerance, level_.atol);
   }
 
   /// A flipped near tie is told apart from a wrong weight: with the reference's experts there, all must be
-  /// equal.
-  Status compare_forced(const Probe& probe, const Logits& expected, ProbeResult& result) {
+  /// equal. Nothing where there are no near ties, or too many.
+  Result<std::optional<Logits>> run_forced(const Probe& probe, ProbeResult& result) {
     TANDEM_TRY(const Routing routing, routing_of(reference_, probe, options_));
     const std::vector<NearTie> ties = near_ties_of(probe, routing, level_.tolerance.routing_margin);
     const uint64_t allowed = std::max<uint64_t>(
         1,
         static_cast<uint64_t>(level_.tolerance.routing_share * static_cast<double>(result.metrics.tokens)));
-    if (ties.empty() || tokens_in(ties) > allowed) return {};
+    if (ties.empty() || tokens_in(ties) > allowed) return std::optional<Logits>();
     HostTensors inputs = probe.inputs();
     inputs["forced_experts"] = forced_experts(probe, routing, ties);
-    TANDEM_TRY(const Logits found, run_logits(other_, "logits_forced", inputs, probe));
-    judge(result, measure(probe, expected, found, level_.tolerance));
+    TANDEM_TRY(Logits found, run_logits(other_, "logits_forced", inputs, probe));
     result.forced = true;
     level_.near_ties.insert(level_.near_ties.end(), ties.begin(), ties.end());
-    return {};
+    return std::optional<Logits>(std::move(found));
   }
 
   Engine& reference_;
   Engine& other_;
   Engine* exact_ = nullptr;
+  uint64_t longest_ = 0;  ///< tokens of the longest probe so far
   const ModelLevelOptions& options_;
   ModelLevel level_;
 };
@@ -278,6 +329,16 @@ Json to_json(const ProbeResult& result) {
   return json;
 }
 
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json id(int32_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json to_json(const TokenResult& token) {
+  return Json{{"probe", token.probe},          {"row", token.row},
+              {"token", token.token},          {"position", token.position},
+              {"kl", finite(token.kl)},        {"reference_id", id(token.reference_id)},
+              {"other_id", id(token.other_id)}};
+}
+
 Json to_json(const NearTie& tie) {
   return Json{{"probe", tie.probe},
               {"row", tie.row},
@@ -314,7 +375,23 @@ Json to_json(const ModelLevel& level) {
   json["skipped"] = level.skipped;
   json["near_ties"] = Json::array();
   for (const NearTie& tie : level.near_ties) json["near_ties"].push_back(to_json(tie));
+  json["worst_tokens"] = Json::array();
+  for (const TokenResult& token : level.worst_tokens) json["worst_tokens"].push_back(to_json(token));
+  json["positions"] = {{"probe", level.longest_probe}, {"kl", Json::array()}};
+  for (const PositionKl& at : level.positions)
+    json["positions"]["kl"].push_back(Json::array({at.position, finite(at.kl)}));
   return json;
+}
+
+std::vector<PositionKl> thinned(const std::vector<PositionKl>& positions, size_t shown) {
+  const size_t run = shown ? (positions.size() + shown - 1) / shown : 0;
+  if (run <= 1) return positions;
+  std::vector<PositionKl> kept;
+  for (size_t begin = 0; begin < positions.size(); begin += run)
+    kept.push_back(*std::max_element(positions.begin() + begin,
+                                     positions.begin() + std::min(begin + run, positions.size()),
+                                     [](const PositionKl& a, const PositionKl& b) { return a.kl < b.kl; }));
+  return kept;
 }
 
 Result<std::vector<NearTie>> routing_near_ties(Engine& reference, const Probe& probe,

@@ -27,8 +27,29 @@ struct ProbeResult {
   std::vector<std::string> failures;  ///< empty: equal
 };
 
+/// The likelihoods of one real token. KL(reference || other) is in nats, infinite where a logit is not
+/// finite; there the most likely ids are -1.
+struct TokenResult {
+  std::string probe;
+  uint64_t row = 0, token = 0;
+  int32_t position = 0;
+  double kl = 0;
+  int32_t reference_id = -1, other_id = -1;
+};
+inline constexpr size_t kWorstTokens = 10;
+
+/// KL along the first row of one probe, thinned out to kShownPositions: of neighbours the largest stands.
+struct PositionKl {
+  int32_t position = 0;
+  double kl = 0;  ///< as TokenResult
+};
+inline constexpr size_t kShownPositions = 400;
+
 struct ModelLevel {
   std::vector<ProbeResult> probes;
+  std::vector<TokenResult> worst_tokens;  ///< of all probes, those of the largest KL first
+  std::string longest_probe;              ///< that `positions` are of
+  std::vector<PositionKl> positions;
   std::vector<NearTie> near_ties;
   std::vector<std::string> skipped;  ///< probes that could not be made, and why
   Metrics total;
@@ -58,6 +79,9 @@ struct ModelLevelOptions {
 /// engines; verify_c4 an engine answers with another shape.
 Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,
                                   const ModelLevelOptions& options);
+
+/// At most `shown` of the positions, in order: of each run of neighbours that of the largest KL.
+std::vector<PositionKl> thinned(const std::vector<PositionKl>& positions, size_t shown);
 
 /// The tokens of a probe whose routing in the reference hangs on less than the table's margin; for mixtures
 /// whose reference tells margins. Errors: as compare_models.

@@ -62,6 +62,45 @@ TEST(ModelLevel, EqualLogitsPass) {
   EXPECT_EQ(to_json(level)["prompts"], 1);
 }
 
+// The second token's logits differ; KL of one token by hand.
+TEST(ModelLevel, TheWorstTokensAreNamed) {
+  FakeEngine left, right;
+  right.logits = {3, 2, 1, 2, 3, 1};
+  const ModelLevel level = compare_models(left, right, kProbes, {}).value();
+  ASSERT_EQ(level.worst_tokens.size(), 2u);
+  const TokenResult& worst = level.worst_tokens[0];
+  EXPECT_EQ(std::make_tuple(worst.probe, worst.row, worst.token, worst.position),
+            std::make_tuple(std::string("p"), 0u, 1u, 1));
+  EXPECT_EQ(std::make_pair(worst.reference_id, worst.other_id), std::make_pair(0, 1));
+  const double sum = std::exp(3) + std::exp(2) + std::exp(1);
+  EXPECT_NEAR(worst.kl, (std::exp(3) - std::exp(2)) / sum, 1e-6);
+  EXPECT_EQ(level.longest_probe, "p");
+  ASSERT_EQ(level.positions.size(), 2u);
+  EXPECT_EQ(level.positions[1].position, 1);
+  EXPECT_EQ(level.positions[1].kl, worst.kl);
+  EXPECT_EQ(to_json(level)["worst_tokens"][0]["other_id"], 1);
+}
+
+TEST(ModelLevel, ATokenThatIsNotFiniteIsTheWorst) {
+  FakeEngine left, right;
+  right.logits[4] = std::numeric_limits<float>::infinity();
+  const Json json = to_json(compare_models(left, right, kProbes, {}).value());
+  EXPECT_EQ(json["worst_tokens"][0]["token"], 1);
+  EXPECT_TRUE(json["worst_tokens"][0]["kl"].is_null());
+  EXPECT_TRUE(json["worst_tokens"][0]["other_id"].is_null());
+  EXPECT_TRUE(json["positions"]["kl"][1][1].is_null());
+}
+
+TEST(ModelLevel, ThinnedPositionsKeepTheLargest) {
+  std::vector<PositionKl> positions;
+  for (int32_t i = 0; i < 7; ++i) positions.push_back({i, i == 4 ? 9.0 : 0.0});
+  EXPECT_EQ(thinned(positions, 7).size(), 7u);
+  const std::vector<PositionKl> kept = thinned(positions, 3);  // runs of 3: 0-2, 3-5, 6
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[1].position, 4);
+  EXPECT_EQ(kept[2].position, 6);
+}
+
 TEST(ModelLevel, NoProbesDoNotPass) {
   FakeEngine left, right;
   EXPECT_FALSE(compare_models(left, right, {}, {}).value().passed());

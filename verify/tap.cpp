@@ -133,11 +133,17 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, 
     result.verdict = Verdict::different;
     result.failures.push_back(std::move(line));
   };
+  const auto measure_by = [&](double figure, double bar) {
+    const double share = figure == 0 ? 0 : figure / bar;  // a bar of 0 holds only for 0
+    result.over_bar = std::max(result.over_bar, share);
+  };
+  if (d.values == 0 || d.not_finite) result.over_bar = HUGE_VAL;
   if (d.values == 0) different("nothing was compared");
   if (d.not_finite) different(fmt::format("{} of {} values are NaN or infinite", d.not_finite, d.values));
   if (!result.failures.empty()) return result;
   if (!d.has_exact) {
     const double bar = tolerance.max_abs_error * std::max(1.0, d.max_abs / kFixedBarRange);
+    measure_by(d.max_abs_error, bar);
     if (!(d.max_abs_error <= bar))
       different(fmt::format("max error {}, at most {}", plain(d.max_abs_error), plain(bar)));
     return result;
@@ -145,6 +151,7 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, 
   const double share = depth == Depth::layer ? kReferenceShareOfLayer : kReferenceShare;
   if (!(d.reference_rms <= share * d.rms)) {
     result.verdict = Verdict::reference_disagrees;
+    measure_by(d.reference_rms, share * d.rms);
     result.failures.push_back(
         fmt::format("contract and reference disagree: the reference is {} from the contract's float64 (RMS), "
                     "at most {} of the tap's RMS {}",
@@ -153,6 +160,7 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, 
   }
   const auto check = [&](const char* what, double other, double reference, double floor) {
     const double bar = std::max(kExactFactor * reference, floor);
+    measure_by(other, bar);
     if (!(other <= bar))
       different(fmt::format("{} distance from float64 {}, at most {} ({} times the reference's {})", what,
                             plain(other), plain(bar), kExactFactor, plain(reference)));
@@ -189,6 +197,7 @@ void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
   over_all.reference_rms = std::sqrt(squares / std::max(1.0, values));
   for (const auto& [probe, distance] : result.probes) {
     const TapVerdict found = judge(distance, tolerance, depth, over_all);
+    result.over_bar = std::max(result.over_bar, found.over_bar);
     result.verdict = std::max(result.verdict, found.verdict);
     for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
   }
@@ -197,6 +206,7 @@ void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
 TapResult missing_tap(std::string tap, std::string_view side) {
   TapResult result;
   result.verdict = Verdict::different;
+  result.over_bar = HUGE_VAL;
   result.failures.push_back(fmt::format("{} is missing on the {} side", tap, side));
   result.tap = std::move(tap);
   return result;
@@ -209,6 +219,7 @@ Json to_json(const TapResult& result) {
       {"equal", result.equal()},
       {"verdict", name(result.verdict)},
       {"values", result.values},
+      {"over_bar", std::isfinite(result.over_bar) ? Json(result.over_bar) : Json(nullptr)},
       {"worst_probe", result.probe},
       {"worst_row", d.worst_row},
       {"worst_token", d.worst_token},

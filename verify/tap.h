@@ -52,6 +52,7 @@ struct TapResult {
   TapDistance worst;  ///< of that probe
   uint64_t values = 0;
   std::vector<std::pair<std::string, TapDistance>> probes;  ///< by name
+  double over_bar = 0;  ///< the largest of (figure / its bar) on any probe: above 1 is out of line
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
   bool equal() const { return verdict == Verdict::equal && values > 0; }
@@ -69,6 +70,7 @@ enum class Depth { layer, stack };
 /// compared, never pass.
 struct TapVerdict {
   Verdict verdict = Verdict::equal;
+  double over_bar = 0;  ///< as TapResult; infinite for NaN, and where nothing may differ and something does
   std::vector<std::string> failures;
 };
 struct OverAll {

@@ -166,5 +166,52 @@ TEST(Tap, ATapThatOneSideLacksIsNeverEqual) {
   EXPECT_THAT(tap.failures, ElementsAre("model.norm is missing on the right side"));
 }
 
+TapDistance distance(double reference, double other) {
+  TapDistance made;
+  made.values = 4;
+  made.rms = made.max_abs = 1;
+  made.has_exact = true;
+  made.reference_max = made.reference_rms = reference;
+  made.other_max = made.other_rms = other;
+  return made;
+}
+
+double over_bar(const TapDistance& d) { return judge(d, kTolerances[0], Depth::layer).over_bar; }
+
+TEST(Tap, OverBarIsTheShareOfTheBarThatDecides) {
+  EXPECT_EQ(over_bar(distance(1e-6, 2e-6)), 0.5);
+  EXPECT_EQ(over_bar(distance(1e-6, 8e-6)), 2);
+  TapDistance only_rms = distance(1e-6, 2e-6);
+  only_rms.other_rms = 1.2e-5;
+  EXPECT_EQ(over_bar(only_rms), 3);
+  EXPECT_EQ(over_bar(distance(0, 0)), 0);
+  EXPECT_EQ(over_bar(distance(0, 0x1p-21)), 2);  // the floor
+}
+
+TEST(Tap, OverBarWithoutFloat64IsThatOfTheFixedBar) {
+  TapDistance d = distance(0, 0);
+  d.has_exact = false;
+  d.max_abs_error = 2e-5;
+  EXPECT_EQ(over_bar(d), 2);
+  d.max_abs = 16;  // in proportion
+  EXPECT_EQ(over_bar(d), 1);
+}
+
+TEST(Tap, OverBarIsInfiniteForWhatCannotBeMeasured) {
+  TapDistance d = distance(1e-6, 2e-6);
+  d.not_finite = 1;
+  EXPECT_EQ(over_bar(d), HUGE_VAL);
+  EXPECT_EQ(over_bar(TapDistance()), HUGE_VAL);
+  EXPECT_TRUE(to_json(missing_tap("a", "left"))["over_bar"].is_null());
+}
+
+TEST(Tap, ResultsKeepTheLargestOfAllProbes) {
+  TapResult result;
+  add(result, "a", distance(1e-6, 8e-6), kTolerances[0], Depth::layer);
+  add(result, "b", distance(1e-6, 2e-6), kTolerances[0], Depth::layer);
+  EXPECT_EQ(result.over_bar, 2);
+  EXPECT_EQ(to_json(result)["over_bar"], 2.0);
+}
+
 }  // namespace
 }  // namespace tandem
