@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_convert(app, session);
   add_verify(app, session);
   add_run(app, session);
+  add_record(app, session);
   add_plant(app, session);
   add_sign(app, session);
   add_check(app, session);

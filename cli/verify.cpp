@@ -27,7 +27,9 @@ struct Flags {
 constexpr const char* kFooter =
     "LEFT and RIGHT are paths with an optional engine in front: hf: (Python transformers, the reference), "
     "torch: (libtorch)\n"
-    "or tf: (TensorFlow). A SavedModel runs in tf, a Hugging Face folder in hf, unless told otherwise.\n"
+    "or tf: (TensorFlow). A SavedModel runs in tf, a Hugging Face folder in hf, unless told otherwise. "
+    "dump:FILE is a side\n"
+    "that `tandem record` wrote down on another machine: its prompts are compared, and weights are not.\n"
     "\n"
     "Levels:\n"
     "  weights     every tensor, bit for bit, or exactly the rounded value; says that the sides are "
@@ -53,6 +55,7 @@ constexpr const char* kFooter =
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --levels generation --prompts 200\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --certificate out.json\n"
     "                                             then tandem sign out.json --key private.pem\n"
+    "  tandem verify dump:llm.dump tf:./llm.savedmodel\n"
     "\n"
     "Ends 0 when equal, 1 when not.";
 
@@ -285,8 +288,8 @@ void add_verify(CLI::App& app, Session& session) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       add_command(app, session, "verify", "Compare two sides: weights, and what they compute", kFooter);
-  command->add_option("LEFT", flags->left, "[hf:|torch:|tf:]PATH")->required();
-  command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:]PATH")->required();
+  command->add_option("LEFT", flags->left, "[hf:|torch:|tf:]PATH or dump:FILE")->required();
+  command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:]PATH or dump:FILE")->required();
   command->add_option("--levels", flags->levels,
                       fmt::format("Some of {} (default: {})", level_names(), flags->levels));
   command->add_flag(

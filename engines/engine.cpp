@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "engines/dump_engine.h"
 #include "engines/last_token.h"
 #include "engines/worker_process.h"
 
@@ -24,6 +25,7 @@ constexpr EngineRow kEngines[] = {
     {EngineKind::tf, "tf", "tandem-worker-tf", "TensorFlow"},
     {EngineKind::torch, "torch", "tandem-worker-torch", "PyTorch"},
     {EngineKind::hf, "hf", "hf_worker.py", "transformers"},
+    {EngineKind::dump, "dump", "", "a recorded file"},
 };
 
 const EngineRow& row(EngineKind kind) {
@@ -206,6 +208,10 @@ std::string_view name(EngineKind kind) { return row(kind).name; }
 Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string& path,
                                               const EngineOptions& options) {
   const EngineRow& engine = row(kind);
+  if (kind == EngineKind::dump) {
+    TANDEM_TRY(std::shared_ptr<const DumpFile> dump, DumpFile::open(real_files(), path));
+    return dump_engine(std::move(dump));
+  }
   TANDEM_TRY(const PathKind what, real_files().kind(path));
   if (what != PathKind::directory) return missing("engine_c6", "{} is not a folder with a model", path);
   TANDEM_TRY(const WorkerCommand command, worker_command(engine));

@@ -27,9 +27,9 @@
 
 namespace tandem {
 
-/// The frameworks there are. The one list of them is in engine.cpp (name, worker program, what to install if
-/// it is missing).
-enum class EngineKind { tf, torch, hf };
+/// The frameworks there are, and the file in which one was recorded (engines/dump_engine.h). The one list of
+/// them is in engine.cpp (name, worker program, what to install if it is missing).
+enum class EngineKind { tf, torch, hf, dump };
 Result<EngineKind> engine_named(std::string_view name);
 std::string_view name(EngineKind kind);
 
@@ -51,8 +51,8 @@ using EngineInfo = std::map<std::string, std::string>;
 class Engine {
  public:
   /// Starts the worker and loads a model: a SavedModel for tf; an HF folder or SavedModel for torch; an HF
-  /// folder for hf. Errors: unavailable (framework not installed: says which command installs it; worker
-  /// died), and the worker's own.
+  /// folder for hf. A dump needs no worker. Errors: unavailable (framework not installed: says which command
+  /// installs it; worker died), and the worker's own.
   static Result<std::unique_ptr<Engine>> start(EngineKind kind, const std::string& path,
                                                const EngineOptions& options = {});
   virtual ~Engine() = default;

@@ -156,9 +156,10 @@ TEST(Protocol, NamesInOneWord) {
 }
 
 TEST(Engine, NamesAreThoseOfTheTable) {
-  for (const EngineKind kind : {EngineKind::tf, EngineKind::torch, EngineKind::hf})
+  for (const EngineKind kind : {EngineKind::tf, EngineKind::torch, EngineKind::hf, EngineKind::dump})
     EXPECT_EQ(engine_named(name(kind)).value(), kind);
-  EXPECT_EQ(engine_named("jax").error().message(), "engine_c5: no engine 'jax'; there are tf, torch, hf");
+  EXPECT_EQ(engine_named("jax").error().message(),
+            "engine_c5: no engine 'jax'; there are tf, torch, hf, dump");
 }
 
 TEST(Engine, PathThatIsNoFolder) {

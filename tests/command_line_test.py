@@ -11,7 +11,7 @@ from common import TANDEM, Case, run, tandem
 from memory_test import write_random_llama
 from tiny import TL, write_folder
 
-COMMANDS = ("inspect", "map", "convert", "verify", "run", "plant", "sign", "check")
+COMMANDS = ("inspect", "map", "convert", "verify", "run", "record", "plant", "sign", "check")
 
 
 class CommandLine(Case):
@@ -34,7 +34,7 @@ class CommandLine(Case):
     def test_wrong_uses_are_one_line_or_one_document(self):
         model, out = self.model, self.scratch / "out"
         for code, says, arguments in (
-            (2, 'there is no command "convrt", only inspect map convert verify run plant sign check', ["convrt", "a", "b"]),
+            (2, 'there is no command "convrt", only inspect map convert verify run record plant sign check', ["convrt", "a", "b"]),
             (2, "SRC is required (see tandem convert --help)", ["convert"]),
             (2, "not expected: --nope", ["convert", model, out, "--nope"]),
             (2, "--to pickle: expected saved_model", ["convert", model, out, "--to", "pickle"]),
@@ -49,8 +49,8 @@ class CommandLine(Case):
             (2, "--prompts: 2000000 is above 1000000", ["verify", model, model, "--prompts", "2000000"]),
             (2, "--tokens excludes --prompts", ["verify", model, model, "--prompts", "2", "--tokens", "ids.txt"]),
             (2, '--timeout: "0" is no number above 0', ["verify", model, model, "--timeout", "0"]),
-            (2, "no engine 'keras'; there are tf, torch, hf", ["verify", f"keras:{model}", model]),
-            (2, "no engine 'keras'; there are tf, torch, hf", ["run", model, "--tokens", "1", "--engine", "keras"]),
+            (2, "no engine 'keras'; there are tf, torch, hf, dump", ["verify", f"keras:{model}", model]),
+            (2, "no engine 'keras'; there are tf, torch, hf, dump", ["run", model, "--tokens", "1", "--engine", "keras"]),
             (65, "tf runs SavedModels, hf Hugging Face folders", ["run", model, "--tokens", "1", "--engine", "tf"]),
             (65, "no token ids", ["run", model, "--tokens", ""]),
             (65, '"-1" is no list of token ids', ["run", model, "--tokens", "-1"]),

@@ -107,6 +107,11 @@ class Schemas(Case):
         for model in (TINY, self.scratch / "tf"):
             self.valid("run", tandem("run", model, "--tokens", "0,335", "--max-new-tokens", "2", "--json").json)
 
+    def test_record_and_verify_of_a_dump(self):
+        dump = self.scratch / "a.dump"
+        self.valid("record", tandem("record", TINY, "--out", dump, "--levels", "model", "--json").json)
+        self.valid("verify", tandem("verify", TINY, f"dump:{dump}", "--levels", "model", "--no-float64", "--json").json)
+
     def test_verify_certificate_sign_and_check(self):
         model = shutil.copytree(TINY, self.scratch / "model")
         right = self.scratch / "tf"

@@ -375,17 +375,22 @@ class Search {
     return sides_.exact->edit(print(edited), weights);
   }
 
+  /// What an edit leaves of the differences of a layer's taps.
+  struct Vanishing {
+    bool all = false;    ///< none is left
+    bool first = false;  ///< none is left at the first tap that differed
+    double left = 0;     ///< the most that is left of one, as a share
+  };
   /// The taps of a layer with the edit in force against the other side's.
-  Result<std::pair<bool, double>> layer_vanishes(const Walk& walk, const LayerPlace& layer,
-                                                 const HostTensors& others, const HostTensors& float64,
-                                                 const HostTensors& float32, bool rounded) {
+  Result<Vanishing> layer_vanishes(const Walk& walk, const LayerPlace& layer, const HostTensors& others,
+                                   const HostTensors& float64, const HostTensors& float32, bool rounded) {
     std::vector<std::string> names;
     for (const TapPlace& tap : layer.taps)
       if (tap.tap != layer.route_tap) names.push_back(tap.value);
     auto expected = sides_.exact->values(walk.entry, walk.scope, walk.given, names);
-    if (!expected.ok()) return std::pair(false, HUGE_VAL);
-    bool all = true, any = false;
-    double left = 0;
+    if (!expected.ok()) return Vanishing{false, false, HUGE_VAL};
+    Vanishing found{true, false, 0};
+    bool any = false;
     for (const std::string& name : names) {
       if (!others.contains(name)) continue;
       const HostTensor* narrow = float32.contains(name) ? &float32.at(name) : nullptr;
@@ -393,11 +398,14 @@ class Search {
                  compare(walk, name, others.at(name), expected.value().at(name), narrow, &float64.at(name)));
       TANDEM_TRY(const Judged before, compare(walk, name, others.at(name), float64.at(name), narrow));
       const double share = before.rms > 0 ? now.rms / before.rms : 0;
+      const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
+      if (!before.equal && !any) found.first = gone;
       any |= !before.equal;
-      if (!before.equal) left = std::max(left, share);
-      all &= now.equal || (rounded && !before.equal && share < kRoundingLeft);
+      if (!before.equal) found.left = std::max(found.left, share);
+      found.all &= gone;
     }
-    return std::pair(all && (any || !layer.route_tap.empty()), left);
+    found.all &= any || !layer.route_tap.empty();
+    return found;
   }
 
   Status try_faults(const Walk& walk, std::optional<LayerPlace> layer, Divergence& found,
@@ -458,11 +466,13 @@ class Search {
           tried.explains = (now.equal && tried.left < kMustVanish) || (rounded && tried.left < kRoundingLeft);
         }
         if (layer && (!run || tried.explains)) {
-          TANDEM_TRY(const auto vanishes, layer_vanishes(walk, *layer, others, float64, float32, rounded));
-          tried.explains_layer = vanishes.first;
+          TANDEM_TRY(const Vanishing vanishes,
+                     layer_vanishes(walk, *layer, others, float64, float32, rounded));
+          tried.explains_layer = vanishes.all;
           if (!run) {
-            tried.explains = vanishes.first && vanishes.second < kMustVanish;
-            tried.left = vanishes.second;
+            // A fault planted everywhere stands in a layer twice: the first tap tells, as an op does.
+            tried.explains = (vanishes.all || vanishes.first) && vanishes.left < kMustVanish;
+            tried.left = vanishes.left;
           }
         } else if (!layer) {
           tried.explains_layer = tried.explains;

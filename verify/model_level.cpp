@@ -277,10 +277,17 @@ class ModelComparison {
     if (ties.empty() || tokens_in(ties) > allowed) return std::optional<Logits>();
     HostTensors inputs = probe.inputs();
     inputs["forced_experts"] = forced_experts(probe, routing, ties);
-    TANDEM_TRY(Logits found, run_logits(other_, "logits_forced", inputs, probe));
+    auto forced = run_logits(other_, "logits_forced", inputs, probe);
+    if (!forced.ok() && forced.error().kind == ErrorKind::unsupported) {
+      result.failures.push_back(fmt::format(
+          "{} tokens hang on near ties, and the other side cannot be run with the reference's experts: {}",
+          tokens_in(ties), forced.error().text));
+      return std::optional<Logits>();
+    }
+    if (!forced.ok()) return std::move(forced).error();
     result.forced = true;
     level_.near_ties.insert(level_.near_ties.end(), ties.begin(), ties.end());
-    return std::optional<Logits>(std::move(found));
+    return std::optional<Logits>(std::move(forced).value());
   }
 
   Engine& reference_;

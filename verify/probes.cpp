@@ -105,6 +105,28 @@ std::vector<std::vector<int32_t>> random_prompts(uint64_t vocab_size, uint64_t c
   return prompts;
 }
 
+InnerProbes inner_probes(const std::vector<Probe>& probes) {
+  InnerProbes inner;
+  const Probe* longest = nullptr;
+  for (const Probe& probe : probes) {
+    if (probe.batch * probe.tokens <= kLayerTokens) inner.layer.push_back(probe);
+    if (!longest || probe.tokens > longest->tokens) longest = &probe;
+  }
+  const bool only_long = inner.layer.empty();
+  if (only_long && longest) inner.layer.push_back(*longest);
+  inner.module = inner.layer;
+  if (!only_long && longest->batch * longest->tokens > kLayerTokens) inner.module.push_back(*longest);
+  return inner;
+}
+
+Result<std::vector<Probe>> probes_from_file(const FileSystem& files, const std::string& path,
+                                            uint64_t vocab_size) {
+  TANDEM_TRY(const std::string text, read_text(files, path, 16'000'000));
+  auto probes = probes_from_text(text, vocab_size);
+  if (!probes.ok()) return std::move(probes).error().because("in " + path);
+  return probes;
+}
+
 Result<std::vector<int32_t>> parse_ids(std::string_view line, uint64_t vocab_size) {
   std::vector<int32_t> ids;
   const char* at = line.data();

@@ -2,6 +2,7 @@
 // What both sides are asked: token ids, mask and positions.
 
 #include "arch/architecture.h"
+#include "base/file.h"
 #include "engines/engine.h"
 
 namespace tandem {
@@ -28,6 +29,18 @@ Probe make_probe(std::string name, const std::vector<std::vector<int32_t>>& rows
 /// positions that cross every boundary of the rotary scaling. Ids come from a fixed generator.
 std::vector<Probe> default_probes(const Model& model);
 
+/// The generator of their ids, for records.
+inline constexpr std::string_view kProbeGenerator = "splitmix64";
+
+/// Ids, padding included, of a probe that every layer is run on.
+inline constexpr uint64_t kLayerTokens = 256;
+/// The probes of the layer level: those of up to kLayerTokens, or the longest; and of the module level: those
+/// and the longest.
+struct InnerProbes {
+  std::vector<Probe> layer, module;
+};
+InnerProbes inner_probes(const std::vector<Probe>& probes);
+
 /// Prompts of 3 to 40 ids from a fixed generator, of lengths that vary with their number.
 std::vector<std::vector<int32_t>> random_prompts(uint64_t vocab_size, uint64_t count);
 
@@ -38,6 +51,10 @@ inline constexpr uint64_t kLongTokens = 700;
 /// several. Errors: verify_c3 a line without ids, not a number, or an id at or above vocab_size; at most 1 M
 /// ids.
 Result<std::vector<Probe>> probes_from_text(std::string_view text, uint64_t vocab_size);
+
+/// The same from a file.
+Result<std::vector<Probe>> probes_from_file(const FileSystem& files, const std::string& path,
+                                            uint64_t vocab_size);
 
 /// One line of ids. Errors: verify_c3.
 Result<std::vector<int32_t>> parse_ids(std::string_view line, uint64_t vocab_size);

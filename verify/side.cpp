@@ -87,6 +87,14 @@ Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> want
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,
                                         const ArchOptions& options, const SafetensorsLimits& limits) {
   auto side = std::make_unique<Side>();
+  if (spec.engine == EngineKind::dump) {
+    TANDEM_TRY(side->dump, DumpFile::open(files, spec.path, limits));
+    side->engine = spec.engine;
+    side->opened.format = ModelFormat::safetensors;
+    side->opened.path = spec.path;
+    side->opened.config = side->dump->config();
+    return side;
+  }
   TANDEM_TRY(side->opened, open_model(files, spec.path, {.limits = limits}));
   side->engine = spec.engine;
   if (side->opened.record) {
@@ -96,6 +104,19 @@ Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec&
     side->rules = std::move(model.rules);
   }
   return side;
+}
+
+Result<EngineKind> engine_of(const Side& side) {
+  if (side.dump) return EngineKind::dump;
+  auto engine = engine_for(side.opened.format, side.engine);
+  if (!engine.ok()) return std::move(engine).error().at(side.opened.path);
+  return engine;
+}
+
+Result<std::unique_ptr<Engine>> start_engine(const Side& side, const EngineOptions& options) {
+  if (side.dump) return dump_engine(side.dump);
+  TANDEM_TRY(const EngineKind kind, engine_of(side));
+  return Engine::start(kind, side.opened.path, options);
 }
 
 Status read_weights(Side& side, const Side& other) {

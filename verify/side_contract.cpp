@@ -18,6 +18,12 @@ Result<HostTensor> read_whole(const TensorSource& source, const TensorInfo& info
 Result<std::unique_ptr<SideContract>> SideContract::open(const Side& side, const ArchOptions& options) {
   auto opened = std::make_unique<SideContract>();
   opened->rules_ = side.rules;
+  if (side.dump) {
+    TANDEM_TRY(const Model model, model_of(side.opened, options));
+    TANDEM_TRY(opened->contract_,
+               model.contract(model.rules, DType::f32, [](const auto&) { return DType::f32; }));
+    return opened;
+  }
   opened->files_ = &side.opened.tensors();
   if (side.opened.folder) {
     TANDEM_TRY(const Model model, model_of(side.opened, options));
@@ -43,12 +49,14 @@ Result<std::unique_ptr<SideContract>> SideContract::open(const Side& side, const
 
 FaultContext SideContract::faults() const {
   FaultContext context{&rules_, {}};
+  if (!files_) return context;
   for (const TensorInfo& tensor : files_->tensors())
     if (tensor.name.ends_with("_scale_inv")) context.scales.insert(tensor.name);
   return context;
 }
 
 Result<HostTensor> SideContract::weight(const std::string& name) const {
+  if (!files_) return missing("verify_c8", "no weight {}: a dump has none", name);
   const TensorSource& source = as_tensorflow_ ? static_cast<const TensorSource&>(*as_tensorflow_) : *files_;
   for (const TensorPlan& plan : plans_)
     if (plan.contract_name == name)

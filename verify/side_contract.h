@@ -7,8 +7,9 @@
 
 namespace tandem {
 
-/// The contract of a side that has one: made from a Hugging Face folder's config, or read from a SavedModel
-/// of ours. Its sources are those of the side, which must outlive it. Not movable.
+/// The contract of a side that has one: made from the config of a Hugging Face folder or of a dump (which has
+/// no weights), or read from a SavedModel of ours. Its sources are those of the side, which must outlive it.
+/// Not movable.
 class SideContract {
  public:
   /// Errors: those of the config, the rules and the contract's text; unsupported (verify_c7) a checkpoint

@@ -120,4 +120,17 @@ part of the day she liked best. There was no reason to expect anything else, and
 people who had never met had given the same answer to a hard question.
 )";
 
+Status add_text_probe(Engine* tokenizer, uint64_t vocab_size, std::vector<Probe>& probes,
+                      std::vector<std::string>& skipped) {
+  TANDEM_TRY(TextIds text, encode_texts(tokenizer, std::span(&kLongText, 1), vocab_size));
+  if (!text.skipped.empty()) {
+    skipped.push_back("text probe: " + text.skipped);
+    return {};
+  }
+  std::vector<int32_t>& ids = text.rows.front();
+  ids.resize(std::min<size_t>(ids.size(), kLongTokens));
+  probes.push_back(make_probe("text", {ids}, Padding::right));
+  return {};
+}
+
 }  // namespace tandem

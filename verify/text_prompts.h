@@ -1,7 +1,7 @@
 #pragma once
 // Texts that both sides are asked to read, as ids by the hf engine's tokenizer. The texts are our own.
 
-#include "engines/engine.h"
+#include "verify/probes.h"
 
 namespace tandem {
 
@@ -20,5 +20,9 @@ struct TextIds {
 /// one, an id at or above vocab_size, and a text without ids are reasons to skip. Errors: those of a worker
 /// that is gone.
 Result<TextIds> encode_texts(Engine* tokenizer, std::span<const std::string_view> texts, uint64_t vocab_size);
+
+/// The long text as a probe, "text", added to `probes`; or why there is none. Errors: as encode_texts.
+Status add_text_probe(Engine* tokenizer, uint64_t vocab_size, std::vector<Probe>& probes,
+                      std::vector<std::string>& skipped);
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 
 #include "base/signals.h"
 #include "contract/text.h"
+#include "verify/dump_side.h"
 #include "verify/side_contract.h"
 #include "verify/text_prompts.h"
 
@@ -22,8 +23,10 @@ Result<WeightsLevel> weights_level(Side& left, Side& right, const VerifyOptions&
   });
 }
 
-/// The arithmetic that a side's graph uses: a SavedModel's contract says, the others compute in float32.
+/// The arithmetic that a side's graph uses: a SavedModel's contract says, and a dump, the others compute in
+/// float32.
 DType compute_of(const Side& side) {
+  if (side.dump) return side.dump->dtype();
   const auto text = side.opened.side_files.find(std::string(kContractFile));
   if (text == side.opened.side_files.end()) return DType::f32;
   const Result<Contract> contract = parse_contract(text->second);
@@ -35,21 +38,29 @@ DType lower_of(DType a, DType b) {
   return a == DType::f16 || b == DType::f16 ? DType::f16 : DType::f32;
 }
 
-Result<EngineKind> engine_of(const Side& side) {
-  auto engine = engine_for(side.opened.format, side.engine);
-  if (!engine.ok()) return std::move(engine).error().at(side.opened.path);
-  return engine;
+/// A side's model; null for a dump whose config is not there or not understood, which is a note.
+Result<std::optional<Model>> model_of_side(const Side& side, const VerifyOptions& options,
+                                           std::vector<std::string>& notes) {
+  if (side.opened.config.is_null()) return std::optional<Model>();
+  auto model = model_of(side.opened, {options.accepted_keys});
+  if (model.ok()) return std::optional<Model>(std::move(model).value());
+  if (!side.dump) return std::move(model).error();
+  notes.push_back(fmt::format("the dump's config is not understood: {}", model.error().text));
+  return std::optional<Model>();
 }
 
 /// What probes are made for; of two configs that differ, what both can run.
-Result<Model> model_of_both(const Side& left, const Side& right, const VerifyOptions& options) {
-  const Side& first = left.opened.config.is_null() ? right : left;
-  TANDEM_TRY(Model model, model_of(first.opened, {options.accepted_keys}));
-  if (&first == &right || right.opened.config.is_null()) return model;
-  TANDEM_TRY(const Model other, model_of(right.opened, {options.accepted_keys}));
-  model.vocab_size = std::min(model.vocab_size, other.vocab_size);
-  model.max_position_embeddings = std::min(model.max_position_embeddings, other.max_position_embeddings);
-  if (model.moe_layers != other.moe_layers || model.num_experts_per_tok != other.num_experts_per_tok)
+Result<Model> model_of_both(const Side& left, const Side& right, const VerifyOptions& options,
+                            std::vector<std::string>& notes) {
+  TANDEM_TRY(std::optional<Model> first, model_of_side(left, options, notes));
+  TANDEM_TRY(std::optional<Model> second, model_of_side(right, options, notes));
+  if (!first) std::swap(first, second);
+  if (!first && !left.dump && !right.dump) return model_of(right.opened, {options.accepted_keys});
+  Model model = first ? std::move(*first) : Model();
+  if (!second) return model;
+  model.vocab_size = std::min(model.vocab_size, second->vocab_size);
+  model.max_position_embeddings = std::min(model.max_position_embeddings, second->max_position_embeddings);
+  if (model.moe_layers != second->moe_layers || model.num_experts_per_tok != second->num_experts_per_tok)
     model.moe_layers = 0;
   return model;
 }
@@ -64,21 +75,30 @@ ModelLevel not_comparable(const Error& error) {
   return level;
 }
 
-Result<std::vector<Probe>> probes_for(const FileSystem& files, const Model& model,
-                                      const VerifyOptions& options) {
+/// The ids that a side which runs has; 0 for a dump.
+uint64_t vocab_that_runs(const Side& left, const Side& right, const Model& model) {
+  return left.dump && right.dump ? 0 : model.vocab_size;
+}
+
+Result<std::vector<Probe>> probes_for(const FileSystem& files, const Side& left, const Side& right,
+                                      const Model& model, const VerifyOptions& options) {
+  if (left.dump || right.dump) {
+    if (!options.tokens_file.empty())
+      return usage("", "--tokens: a comparison with a dump has the dump's prompts")
+          .because("give them to tandem record");
+    return probes_of_dumps(left.dump.get(), right.dump.get(), vocab_that_runs(left, right, model));
+  }
   if (options.tokens_file.empty()) return default_probes(model);
-  TANDEM_TRY(const std::string text, read_text(files, options.tokens_file, 16'000'000));
-  auto probes = probes_from_text(text, model.vocab_size);
-  if (!probes.ok()) return std::move(probes).error().because("in " + options.tokens_file);
-  return probes;
+  return probes_from_file(files, options.tokens_file, model.vocab_size);
 }
 
 /// Both sides, running, and what every level that runs them needs to know.
 struct Running {
   std::unique_ptr<Engine> left, right;
   bool right_is_reference = false;
-  bool reference_is_hf = false;
-  Engine* tokenizer = nullptr;  ///< the hf engine that takes part, if one does
+  bool reference_has_margins = false;  ///< it tells routing margins
+  std::string dump;                    ///< the file whose probes are compared, if a dump takes part
+  Engine* tokenizer = nullptr;         ///< the hf engine that takes part, if one does
   Model model;
   DType lowest = DType::f32;
   std::unique_ptr<Engine> exact;  ///< the contract in float64; null where it cannot be had, or is not wanted
@@ -87,16 +107,25 @@ struct Running {
   Engine& other() const { return right_is_reference ? *left : *right; }
 };
 
+/// hf is the reference, else a dump that hf made.
+int rank_as_reference(const Side& side, EngineKind kind) {
+  if (kind == EngineKind::hf) return 2;
+  return side.dump && side.dump->made_by() == name(EngineKind::hf) ? 1 : 0;
+}
+
 Result<Running> start_both(const Side& left, const Side& right, DType lowest_storage, Model model,
                            const VerifyOptions& options) {
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
   Running running;
-  TANDEM_TRY(running.left, Engine::start(left_kind, left.opened.path, options.engine));
-  TANDEM_TRY(running.right, Engine::start(right_kind, right.opened.path, options.engine));
-  running.right_is_reference = right_kind == EngineKind::hf && left_kind != EngineKind::hf;
-  running.reference_is_hf = left_kind == EngineKind::hf || running.right_is_reference;
-  if (running.reference_is_hf) running.tokenizer = &running.reference();
+  TANDEM_TRY(running.left, start_engine(left, options.engine));
+  TANDEM_TRY(running.right, start_engine(right, options.engine));
+  running.right_is_reference = rank_as_reference(right, right_kind) > rank_as_reference(left, left_kind);
+  const Side& reference = running.right_is_reference ? right : left;
+  const bool is_hf = (running.right_is_reference ? right_kind : left_kind) == EngineKind::hf;
+  running.reference_has_margins = is_hf || (reference.dump && reference.dump->has_routing());
+  if (is_hf) running.tokenizer = &running.reference();
+  if (left.dump || right.dump) running.dump = (left.dump ? left : right).opened.path;
   running.model = std::move(model);
   running.lowest = lower_of(lower_of(compute_of(left), compute_of(right)), lowest_storage);
   return running;
@@ -108,31 +137,22 @@ ModelLevelOptions model_options(const Running& running, const VerifyOptions& opt
   level.atol = options.atol;
   level.moe_layers = running.model.moe_layers;
   level.num_experts_per_tok = running.model.num_experts_per_tok;
-  level.reference_has_margins = running.reference_is_hf;
+  level.reference_has_margins = running.reference_has_margins;
   return level;
 }
 
-/// The long text as a probe, or why there is none.
-Status add_text_probe(const Running& running, std::vector<Probe>& probes, std::vector<std::string>& skipped) {
-  TANDEM_TRY(TextIds text,
-             encode_texts(running.tokenizer, std::span(&kLongText, 1), running.model.vocab_size));
-  if (!text.skipped.empty()) {
-    skipped.push_back("text probe: " + text.skipped);
-    return {};
-  }
-  std::vector<int32_t>& ids = text.rows.front();
-  ids.resize(std::min<size_t>(ids.size(), kLongTokens));
-  probes.push_back(make_probe("text", {ids}, Padding::right));
-  return {};
+/// The file that the prompts are from, "" for built-in ones.
+const std::string& source_of(const Running& running, const VerifyOptions& options) {
+  return running.dump.empty() ? options.tokens_file : running.dump;
 }
 
 Status model_level(const Running& running, std::vector<Probe> probes, const VerifyOptions& options,
                    VerifyReport& report) {
   std::vector<std::string> skipped;
-  if (options.tokens_file.empty()) {
-    TANDEM_CHECK(add_text_probe(running, probes, skipped));
+  if (options.tokens_file.empty() && running.dump.empty()) {
+    TANDEM_CHECK(add_text_probe(running.tokenizer, running.model.vocab_size, probes, skipped));
   }
-  report.basis.prompts.push_back(prompt_set("model", probes, options.tokens_file, kProbeSeed));
+  report.basis.prompts.push_back(prompt_set("model", probes, source_of(running, options), kProbeSeed));
   ModelLevelOptions level = model_options(running, options);
   level.start_exact = [&]() -> Result<Engine*> { return running.exact.get(); };
   auto compared = compare_models(running.reference(), running.other(), probes, level);
@@ -216,29 +236,32 @@ Result<std::unique_ptr<Engine>> start_contract(const Side& side, const std::stri
   return std::unique_ptr<Engine>();
 }
 
-constexpr uint64_t kLayerTokens = 256;  ///< of a probe that every layer is run on
-
-/// The probes of the layer level: the short ones; and of the module level: those and the longest.
-struct InnerProbes {
-  std::vector<Probe> layer, module;
-};
-InnerProbes inner_probes(const std::vector<Probe>& probes) {
-  InnerProbes inner;
-  const Probe* longest = nullptr;
-  for (const Probe& probe : probes) {
-    if (probe.batch * probe.tokens <= kLayerTokens) inner.layer.push_back(probe);
-    if (!longest || probe.tokens > longest->tokens) longest = &probe;
+/// Float64 is of the side that a dump is compared with, the dump having no weights: where the reference is
+/// far from it, the two sides differ, and nothing is said about contract and reference.
+void blame_no_contract(std::vector<std::string>& failures) {
+  constexpr std::string_view kBlame = "contract and reference disagree: the reference";
+  for (std::string& line : failures)
+    if (const size_t at = line.find(kBlame); at != line.npos) line.replace(at, kBlame.size(), "the dump");
+}
+void blame_no_contract(std::vector<TapResult>& taps) {
+  for (TapResult& tap : taps) {
+    if (tap.verdict == Verdict::reference_disagrees) tap.verdict = Verdict::different;
+    blame_no_contract(tap.failures);
   }
-  if (inner.layer.empty() && longest) inner.layer.push_back(*longest);
-  inner.module = inner.layer;
-  if (longest && longest->tokens > kLayerTokens) inner.module.push_back(*longest);
-  return inner;
+}
+
+/// The side whose contract stands between the two, and is run in float64: the reference, or the one that is
+/// no dump. Of two dumps the first with a config: its contract names the taps, and nothing runs it.
+const Side& contract_side(const Side& reference, const Side& other) {
+  if (!reference.dump) return reference;
+  return !other.dump || reference.opened.config.is_null() ? other : reference;
 }
 
 /// The levels between weights and model, and where they part.
-Status inner_levels(const Running& running, const Side& reference, const std::vector<Probe>& probes,
-                    const VerifyOptions& options, VerifyReport& report) {
-  TANDEM_TRY(const auto contract, SideContract::open(reference, {options.accepted_keys}));
+Status inner_levels(const Running& running, const Side& reference, const Side& other,
+                    const std::vector<Probe>& probes, const VerifyOptions& options, VerifyReport& report) {
+  const Side& source = contract_side(reference, other);
+  TANDEM_TRY(const auto contract, SideContract::open(source, {options.accepted_keys}));
   TANDEM_TRY(const LayerStack stack, layer_stack_of(contract->contract()));
   Sides sides;
   sides.reference = &running.reference();
@@ -249,7 +272,7 @@ Status inner_levels(const Running& running, const Side& reference, const std::ve
   sides.contract = &contract->contract();
   sides.stack = &stack;
   sides.tolerance = tolerance_of(running.lowest);
-  const InnerProbes inner = inner_probes(probes);
+  const InnerProbes inner = inner_probes(with_taps(probes, reference.dump.get(), other.dump.get()));
   if (options.layer) {
     TANDEM_TRY(report.layer, compare_layers(sides, inner.layer));
     report.basis.prompts.push_back(prompt_set("layer", inner.layer, options.tokens_file, kProbeSeed));
@@ -258,10 +281,15 @@ Status inner_levels(const Running& running, const Side& reference, const std::ve
     TANDEM_TRY(report.module, compare_modules(sides, inner.module));
     report.basis.prompts.push_back(prompt_set("module", inner.module, options.tokens_file, kProbeSeed));
   }
+  if (&source != &reference) {
+    if (report.layer)
+      for (LayerResult& layer : report.layer->layers) blame_no_contract(layer.taps);
+    if (report.module) blame_no_contract(report.module->taps);
+  }
   const bool failed =
       (report.layer && !report.layer->passed()) || (report.module && !report.module->passed());
   if (!failed || !sides.exact) return {};
-  TANDEM_TRY(const auto float32, start_contract(reference, "float32", options, report));
+  TANDEM_TRY(const auto float32, start_contract(source, "float32", options, report));
   const DiagnosisInputs inputs{float32.get(), contract->faults(),
                                [&](const std::string& name) { return contract->weight(name); }};
   auto divergence = diagnose(sides, inner.module, report.layer ? &*report.layer : nullptr,
@@ -274,27 +302,50 @@ Status inner_levels(const Running& running, const Side& reference, const std::ve
   return {};
 }
 
+/// What a dump has nothing for is not compared, and said so.
+VerifyOptions levels_of_dumps(const Side& left, const Side& right, VerifyOptions options,
+                              std::vector<std::string>& notes) {
+  for (const Side* side : {&left, &right}) {
+    if (!side->dump) continue;
+    for (const LevelRow& level : kLevels) {
+      const bool recorded = side->dump->levels().contains(std::string(level.name));
+      if (!(options.*level.wanted) || recorded) continue;
+      options.*level.wanted = false;
+      notes.push_back(fmt::format("the level {} was not compared: the dump {} has nothing for it", level.name,
+                                  side->opened.path));
+    }
+  }
+  return options;
+}
+
 /// The levels that run both sides.
 Status run_levels(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
                   const VerifyOptions& options, VerifyReport& report) {
-  TANDEM_TRY(Model model, model_of_both(left, right, options));
-  TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, model, options));
+  TANDEM_TRY(Model model, model_of_both(left, right, options, report.notes));
+  TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, left, right, model, options));
   TANDEM_TRY(Running running, start_both(left, right, lowest_storage, std::move(model), options));
   const Side& reference = running.right_is_reference ? right : left;
-  if (options.float64) {
-    TANDEM_TRY(running.exact, start_contract(reference, "float64", options, report));
+  const Side& other = running.right_is_reference ? left : right;
+  if (left.dump && right.dump)
+    report.notes.push_back("two dumps: fixed bars, as neither can run the contract in float64");
+  else if (options.float64) {
+    TANDEM_TRY(running.exact, start_contract(contract_side(reference, other), "float64", options, report));
   }
   report.float64 = running.exact != nullptr;
   report.left = running.left->info();
   report.right = running.right->info();
   report.reference = running.right_is_reference ? "right" : "left";
   if (options.layer || options.module) {
-    const Status inner = inner_levels(running, reference, probes, options, report);
-    if (!inner.ok() && inner.error().kind != ErrorKind::unsupported) return inner;
+    const Status inner = inner_levels(running, reference, other, probes, options, report);
+    const bool no_contract = !inner.ok() && (inner.error().kind == ErrorKind::unsupported ||
+                                             (left.dump && right.dump && inner.error().rule == "open_c2"));
+    if (!inner.ok() && !no_contract) return inner;
     if (!inner.ok()) report.notes.push_back("layers and modules were not compared: " + inner.error().text);
   }
   if (options.model) {
     TANDEM_CHECK(model_level(running, probes, options, report));
+    if (&contract_side(reference, other) != &reference)
+      for (ProbeResult& probe : report.model->probes) blame_no_contract(probe.failures);
   }
   if (options.generation) {
     TANDEM_CHECK(generation_level(running, probes, options, report));
@@ -303,6 +354,7 @@ Status run_levels(const FileSystem& files, const Side& left, const Side& right, 
 }
 
 EngineInfo plain_info(const Side& side) {
+  if (side.dump) return side.dump->info();
   return {{"format", std::string(name(side.opened.format))}, {"path", side.opened.path}};
 }
 
@@ -355,14 +407,22 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   VerifyReport report;
   report.left = plain_info(*left);
   report.right = plain_info(*right);
+  const VerifyOptions levels = levels_of_dumps(*left, *right, options, report.notes);
   // The others need it too: it says whether one side's weights are rounded.
-  TANDEM_TRY(WeightsLevel weights, weights_level(*left, *right, options));
+  std::optional<WeightsLevel> weights;
+  if (left->dump || right->dump) {
+    for (std::string& line : config_differences(left->opened.config, right->opened.config))
+      report.notes.push_back(std::move(line));
+  } else {
+    TANDEM_TRY(weights, weights_level(*left, *right, options));
+  }
   report.basis.left_rules_sha256 = rules_sha256(left->rules);
   report.basis.right_rules_sha256 = rules_sha256(right->rules);
-  if (options.layer || options.module || options.model || options.generation) {
-    TANDEM_CHECK(run_levels(files, *left, *right, weights.narrowest.value_or(DType::f32), options, report));
+  if (levels.layer || levels.module || levels.model || levels.generation) {
+    const DType narrowest = weights ? weights->narrowest.value_or(DType::f32) : DType::f32;
+    TANDEM_CHECK(run_levels(files, *left, *right, narrowest, levels, report));
   }
-  if (options.weights) report.weights = std::move(weights);
+  if (levels.weights) report.weights = std::move(weights);
   return report;
 }
 
