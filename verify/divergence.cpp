@@ -216,10 +216,17 @@ class Search {
                  token_axis(walk.types.at(value))});
     if (!distance.ok() && distance.error().kind == ErrorKind::not_equal) return Judged{false, HUGE_VAL};
     if (!distance.ok()) return distance.error();
-    const TapDistance& d = distance.value();
-    const Judged judged{judge(d, sides_.tolerance, Depth::stack).verdict == Verdict::equal,
-                        d.not_finite ? HUGE_VAL : d.other_rms / std::max(d.rms, 1e-300)};
-    return judged;
+    TapDistance d = distance.value();
+    const double share = d.not_finite ? HUGE_VAL : d.other_rms / std::max(d.rms, 1e-300);
+    if (float64) {  // what float32 may be off grows with the values that the fault makes
+      TANDEM_TRY(const TapDistance own,
+                 measure(expected, expected, nullptr, nullptr,
+                         {probe_.batch, probe_.tokens, mask ? *mask : probe_.attention_mask,
+                          token_axis(walk.types.at(value))}));
+      const double scale = d.rms > 0 ? std::max(1.0, own.rms / d.rms) : 1;
+      for (double* bar : {&d.reference_max, &d.reference_rms, &d.rms, &d.max_abs}) *bar *= scale;
+    }
+    return Judged{judge(d, sides_.tolerance, Depth::stack).verdict == Verdict::equal, share};
   }
 
   struct NodeRun {

@@ -207,8 +207,9 @@ TEST(Tap, OverBarIsInfiniteForWhatCannotBeMeasured) {
 
 TEST(Tap, ResultsKeepTheLargestOfAllProbes) {
   TapResult result;
-  add(result, "a", distance(1e-6, 8e-6), kTolerances[0], Depth::layer);
-  add(result, "b", distance(1e-6, 2e-6), kTolerances[0], Depth::layer);
+  add(result, "a", distance(1e-6, 8e-6));
+  add(result, "b", distance(1e-6, 2e-6));
+  finish(result, kTolerances[0], Depth::layer);
   EXPECT_EQ(result.over_bar, 2);
   EXPECT_EQ(to_json(result)["over_bar"], 2.0);
 }
