@@ -84,5 +84,21 @@ TEST(Probes, BadIdsAreNamed) {
   EXPECT_FALSE(probes_from_text("\n", 10).ok());
 }
 
+TEST(Probes, LayersAreRunOnTheShortOnesAndModulesOnTheLongestToo) {
+  const auto of = [](uint64_t tokens) {
+    return make_probe(std::to_string(tokens), {std::vector<int32_t>(tokens)}, Padding::right);
+  };
+  const InnerProbes some = inner_probes({of(7), of(700), of(256), of(300)});
+  ASSERT_EQ(some.layer.size(), 2u);
+  EXPECT_EQ(some.layer[1].name, "256");
+  ASSERT_EQ(some.module.size(), 3u);
+  EXPECT_EQ(some.module[2].name, "700");
+  const InnerProbes only_long = inner_probes({of(300), of(700)});
+  ASSERT_EQ(only_long.layer.size(), 1u);
+  EXPECT_EQ(only_long.layer[0].name, "700");
+  EXPECT_EQ(only_long.module.size(), 1u);
+  EXPECT_TRUE(inner_probes({}).module.empty());
+}
+
 }  // namespace
 }  // namespace tandem

@@ -10,6 +10,7 @@ using testing::HasSubstr;
 
 TEST(Side, AnEngineMayStandInFrontOfAPath) {
   EXPECT_EQ(parse_side("hf:a").value().engine, EngineKind::hf);
+  EXPECT_EQ(parse_side("dump:a").value().engine, EngineKind::dump);
   EXPECT_EQ(parse_side("tf:a/b:c").value().path, "a/b:c");
   EXPECT_EQ(parse_side("a/b:c").value().engine, std::nullopt);
   EXPECT_EQ(parse_side("./a:b").value().path, "./a:b");
