@@ -22,9 +22,11 @@ using Places = std::map<std::string, Place, std::less<>>;
 /// What the function says of its values; empty if it says nothing.
 Places places_of(const FunctionDef& function) {
   Places places;
-  const auto found = function.attr().find(std::string(kValuesAttribute));
-  if (found == function.attr().end()) return places;
-  for (const std::string& text : found->second.list().s()) {
+  const auto& nodes = function.node_def();
+  const auto says = [](const NodeDef& node) { return node.attr().contains(std::string(kValuesAttribute)); };
+  const auto node = std::find_if(nodes.begin(), nodes.end(), says);
+  if (node == nodes.end()) return places;
+  for (const std::string& text : node->attr().at(std::string(kValuesAttribute)).list().s()) {
     const size_t first = text.find(' '), second = text.find(' ', first + 1);
     if (first == text.npos || second == text.npos) continue;
     Place place{text.substr(second + 1), 0};
@@ -200,7 +202,7 @@ Cut cut(const FunctionDef& source, const std::string& name, const std::map<std::
     (*function.mutable_ret())[output->name()] = renamed(outputs[i].ref);
   }
   for (const auto& [key, value] : source.attr())
-    if (key != kValuesAttribute && key != "_input_shapes") (*function.mutable_attr())[key] = value;
+    if (key != "_input_shapes") (*function.mutable_attr())[key] = value;
   function.mutable_signature()->set_is_stateful(true);
   return result;
 }

@@ -40,8 +40,9 @@ tensorflow::DataType tf_dtype(DType dtype);
 /// Fixed axes as they are, named axes as -1.
 std::vector<int64_t> static_shape(const TensorType& type);
 
-/// The function attribute that says where each contract value is: a list of "name dtype-number ref"
-/// ("q_rotated 1 q_rotated/concat:output:0"). TensorFlow keeps attributes that begin with "_".
+/// The attribute that says where each contract value of a function is: a list of "name dtype-number ref"
+/// ("q_rotated 1 q_rotated/concat:output:0"). A NoOp in the function has it: of nodes TensorFlow keeps all
+/// attributes that begin with "_"; of functions its Python takes only those that it knows.
 inline constexpr std::string_view kValuesAttribute = "_tandem_values";
 
 class FunctionBuilder {
