@@ -386,7 +386,8 @@ class Search {
   struct Vanishing {
     bool all = false;    ///< none is left
     bool first = false;  ///< none is left at the first tap that differed
-    double left = 0;     ///< the most that is left of one, as a share
+    double first_left = 0;
+    double left = 0;  ///< the most that is left of one, as a share
   };
   /// The taps of a layer with the edit in force against the other side's.
   Result<Vanishing> layer_vanishes(const Walk& walk, const LayerPlace& layer, const HostTensors& others,
@@ -395,8 +396,8 @@ class Search {
     for (const TapPlace& tap : layer.taps)
       if (tap.tap != layer.route_tap) names.push_back(tap.value);
     auto expected = sides_.exact->values(walk.entry, walk.scope, walk.given, names);
-    if (!expected.ok()) return Vanishing{false, false, HUGE_VAL};
-    Vanishing found{true, false, 0};
+    if (!expected.ok()) return Vanishing{false, false, HUGE_VAL, HUGE_VAL};
+    Vanishing found{true, false, 0, 0};
     bool any = false;
     for (const std::string& name : names) {
       if (!others.contains(name)) continue;
@@ -406,7 +407,10 @@ class Search {
       TANDEM_TRY(const Judged before, compare(walk, name, others.at(name), float64.at(name), narrow));
       const double share = before.rms > 0 ? now.rms / before.rms : 0;
       const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
-      if (!before.equal && !any) found.first = gone;
+      if (!before.equal && !any) {
+        found.first = gone;
+        found.first_left = share;
+      }
       any |= !before.equal;
       if (!before.equal) found.left = std::max(found.left, share);
       found.all &= gone;
@@ -478,8 +482,8 @@ class Search {
           tried.explains_layer = vanishes.all;
           if (!run) {
             // A fault planted everywhere stands in a layer twice: the first tap tells, as an op does.
-            tried.explains = (vanishes.all || vanishes.first) && vanishes.left < kMustVanish;
-            tried.left = vanishes.left;
+            tried.left = vanishes.all ? vanishes.left : vanishes.first_left;
+            tried.explains = (vanishes.all || vanishes.first) && tried.left < kMustVanish;
           }
         } else if (!layer) {
           tried.explains_layer = tried.explains;
