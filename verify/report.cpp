@@ -41,7 +41,7 @@ std::string words(const Json& value) {
   if (!value.is_number()) return "-";
   const double number = value.get<double>();
   if (!std::isfinite(number)) return "not finite";
-  return number == 0 || (std::abs(number) >= 1e-3 && std::abs(number) < 1e4) ? fmt::format("{:.5g}", number)
+  return number == 0 || (std::abs(number) >= 1e-2 && std::abs(number) < 1e4) ? fmt::format("{:.5g}", number)
                                                                              : fmt::format("{:.2e}", number);
 }
 
@@ -150,8 +150,7 @@ std::string failed_taps(const Taps& taps) {
   for (size_t i = 0; i < std::min(taps.failed.size(), kShownRows); ++i) {
     const Json& tap = *taps.failed[i];
     const Json& why = at(tap, "/failures/0");
-    rows.push_back({name(words(at(tap, "/tap"))),
-                    number(at(tap, "/over_bar").is_null() ? "not finite" : words(at(tap, "/over_bar"))),
+    rows.push_back({name(words(at(tap, "/tap"))), number(words(at(tap, "/over_bar"))),
                     cell(why.is_null() ? "nothing was compared" : words(why))});
   }
   const std::string caption =
@@ -280,18 +279,20 @@ std::string probe_failures(const Json& level) {
 
 std::string model_section(const Json& level) {
   return probes_table(level) +
-         facts({{"Mean KL", words(at(level, "/mean_kl"))},
-                {"NMSE", words(at(level, "/nmse"))},
-                {"Cosine", words(at(level, "/cosine"))},
-                {"Top-5 and top-10",
-                 percent(at(level, "/top5_agreement")) + ", " + percent(at(level, "/top10_agreement"))},
-                {"Loss, reference and other side",
-                 words(at(level, "/loss_reference")) + ", " + words(at(level, "/loss_other"))},
-                {"Bars",
-                 fmt::format("max error {}{}, KL {}, top-1 {}: {}", words(at(level, "/bar/max_abs_error")),
-                             at(level, "/bar/times_rms") == Json(true) ? " times the RMS of the logits" : "",
-                             words(at(level, "/bar/kl")), percent(at(level, "/bar/top1_share")),
-                             words(at(level, "/bar/reason")))}}) +
+         facts(
+             {{"Mean KL", words(at(level, "/mean_kl"))},
+              {"NMSE", words(at(level, "/nmse"))},
+              {"1 - cosine",
+               at(level, "/cosine").is_number() ? words(Json(1 - at(level, "/cosine").get<double>())) : "-"},
+              {"Top-5 and top-10",
+               percent(at(level, "/top5_agreement")) + ", " + percent(at(level, "/top10_agreement"))},
+              {"Loss, reference and other side",
+               words(at(level, "/loss_reference")) + ", " + words(at(level, "/loss_other"))},
+              {"Bars",
+               fmt::format("max error {}{}, KL {}, top-1 {}: {}", words(at(level, "/bar/max_abs_error")),
+                           at(level, "/bar/times_rms") == Json(true) ? " times the RMS of the logits" : "",
+                           words(at(level, "/bar/kl")), percent(at(level, "/bar/top1_share")),
+                           words(at(level, "/bar/reason")))}}) +
          probe_failures(level) +
          chart(
              "kl", "KL by position",

@@ -15,6 +15,7 @@
   // The charts: each gives the rows that are also its table, and a Vega-Lite specification without data.
 
   const taps = () => {
+    // Colour: log10; the darkest for what failed and has no figure, none for what no bar decides (a router's choices).
     const rows = [];
     for (const layer of levels.layer?.layers ?? [])
       for (const tap of layer.taps ?? []) {
@@ -22,7 +23,7 @@
         const over = tap.over_bar;
         rows.push({ layer: label(layer.layer), tap: inside, over_bar: over ?? null, max_abs_error: tap.max_abs_error ?? null,
                     verdict: tap.equal ? "equal" : tap.verdict === "equal" ? "nothing compared" : tap.verdict,
-                    colour: typeof over === "number" ? Math.log10(Math.max(over, 1e-3)) : tap.equal ? null : 4 });
+                    colour: tap.equal && typeof over !== "number" ? null : !tap.equal && !(over > 1) ? 4 : Math.log10(Math.max(over, 1e-3)) });
       }
     // Taps in the order in which a layer computes them: each is put before the first known one that follows it.
     const order = [];
