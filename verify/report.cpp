@@ -407,12 +407,19 @@ std::string divergence_section(const Json& report) {
                 {"Op", words(at(found, "/op")) + " (" + words(at(found, "/value")) + ")"},
                 {"Module", words(at(found, "/module"))},
                 {"Cause", words(at(found, "/cause")) + (explanation.empty() ? "" : ": " + explanation)}}) +
-         lines("Besides", at(found, "/also")) + tried_table(found) +
-         chart("tried", "Hypotheses tried",
+         lines("Besides", at(found, "/also")) + "</section>\n";
+}
+
+std::string hypotheses_section(const Json& report) {
+  const Json& found = at(report, "/divergence");
+  const std::string tried = tried_table(found);
+  if (tried.empty()) return {};
+  return "<section id=\"hypotheses\">\n<h2>Hypotheses tried</h2>\n" +
+         chart("tried", "What is left of the difference",
                "The share of the op's difference that is left when the fault is assumed: near zero explains "
                "it, 1 "
                "changes nothing, more makes it worse.") +
-         "</section>\n";
+         tried + "</section>\n";
 }
 
 std::string level_sections(const Json& report) {
@@ -444,7 +451,7 @@ std::string body(const Json& report, bool whole, bool full) {
          (whole ? std::string()
                 : note("The report is large: digits and the ends of long lists are left out of the charts. "
                        "The whole is in --json.")) +
-         (full ? divergence_section(report) + level_sections(report)
+         (full ? divergence_section(report) + level_sections(report) + hypotheses_section(report)
                : note("Its names are too long for a page: the figures are in --json alone."));
 }
 
