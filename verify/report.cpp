@@ -190,12 +190,11 @@ std::string layer_section(const Json& level) {
                                    "spread to the next layer.";
   return note(
              "A tap is an intermediate value. Its bar is 4 times the reference's own distance from the "
-             "contract "
-             "in float64 (the fixed bar, where float64 was not run).") +
+             "contract in float64 (the fixed bar, where float64 was not run).") +
          chart("taps", "Taps by layer",
-               "Colour: distance from float64 over the tap's bar, on the worst probe. A cross marks what is "
-               "out of "
-               "line. " +
+               "Colour: distance from float64 over the tap's bar, on the worst probe; grey where no bar "
+               "decides "
+               "(a router is judged by the experts it chose). A cross marks what is out of line. " +
                    inputs) +
          failed_taps(taps_of(level)) + lines("Failures", at(level, "/failures")) + routing +
          (routing.empty() ? std::string()
