@@ -7,6 +7,7 @@ The model is examples/tiny-deepseek-v3; the fault is planted: an epsilon of 1e-0
 """
 
 import argparse
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,27 +15,26 @@ from pathlib import Path
 from browser import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-MODEL = "examples/tiny-deepseek-v3"  # from the root: the page shows it
+MODEL = "tiny-deepseek-v3"
 FAULT = "epsilon.usual"
 DRAWN = "document.documentElement.dataset.drawn === 'yes'"
 HEIGHT = 1560  # pixels: from the verdict to the first charts
 
 
 def make_reports(tandem, folder):
-    """{"pass": page, "fail": page} in `folder`."""
+    """{"pass": page, "fail": page} in `folder`. Commands run there: pages show the paths that they were given."""
 
     def run(*command, code=0):
-        done = subprocess.run([tandem, *map(str, command)], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([tandem, *command], cwd=folder, capture_output=True, text=True)
         if done.returncode != code:
-            raise RuntimeError(f"tandem {' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
+            raise RuntimeError(f"tandem {' '.join(command)}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
 
-    folder = Path(folder)
-    run("convert", MODEL, folder / "tiny.tf")
-    run("plant", FAULT, folder / "tiny.tf", folder / "planted.tf")
-    pages = {"pass": folder / "pass.html", "fail": folder / "fail.html"}
-    run("verify", f"hf:{MODEL}", f"tf:{folder / 'tiny.tf'}", "--report", pages["pass"])
-    run("verify", f"hf:{MODEL}", f"tf:{folder / 'planted.tf'}", "--report", pages["fail"], code=1)
-    return pages
+    shutil.copytree(ROOT / "examples" / MODEL, Path(folder) / MODEL)
+    run("convert", MODEL, "tiny.tf")
+    run("plant", FAULT, "tiny.tf", "planted.tf")
+    run("verify", f"hf:{MODEL}", "tf:tiny.tf", "--report", "pass.html")
+    run("verify", f"hf:{MODEL}", "tf:planted.tf", "--report", "fail.html", code=1)
+    return {name: Path(folder) / f"{name}.html" for name in ("pass", "fail")}
 
 
 def main():

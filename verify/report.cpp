@@ -41,7 +41,7 @@ std::string words(const Json& value) {
   if (!value.is_number()) return "-";
   const double number = value.get<double>();
   if (!std::isfinite(number)) return "not finite";
-  return number == 0 || (std::abs(number) >= 1e-3 && std::abs(number) < 1e4) ? fmt::format("{:.5g}", number)
+  return number == 0 || (std::abs(number) >= 1e-2 && std::abs(number) < 1e4) ? fmt::format("{:.5g}", number)
                                                                              : fmt::format("{:.2e}", number);
 }
 
@@ -150,8 +150,7 @@ std::string failed_taps(const Taps& taps) {
   for (size_t i = 0; i < std::min(taps.failed.size(), kShownRows); ++i) {
     const Json& tap = *taps.failed[i];
     const Json& why = at(tap, "/failures/0");
-    rows.push_back({name(words(at(tap, "/tap"))),
-                    number(at(tap, "/over_bar").is_null() ? "not finite" : words(at(tap, "/over_bar"))),
+    rows.push_back({name(words(at(tap, "/tap"))), number(words(at(tap, "/over_bar"))),
                     cell(why.is_null() ? "nothing was compared" : words(why))});
   }
   const std::string caption =
@@ -191,12 +190,11 @@ std::string layer_section(const Json& level) {
                                    "spread to the next layer.";
   return note(
              "A tap is an intermediate value. Its bar is 4 times the reference's own distance from the "
-             "contract "
-             "in float64 (the fixed bar, where float64 was not run).") +
+             "contract in float64 (the fixed bar, where float64 was not run).") +
          chart("taps", "Taps by layer",
-               "Colour: distance from float64 over the tap's bar, on the worst probe. A cross marks what is "
-               "out of "
-               "line. " +
+               "Colour: distance from float64 over the tap's bar, on the worst probe; grey where no bar "
+               "decides "
+               "(a router is judged by the experts it chose). A cross marks what is out of line. " +
                    inputs) +
          failed_taps(taps_of(level)) + lines("Failures", at(level, "/failures")) + routing +
          (routing.empty() ? std::string()
@@ -280,18 +278,20 @@ std::string probe_failures(const Json& level) {
 
 std::string model_section(const Json& level) {
   return probes_table(level) +
-         facts({{"Mean KL", words(at(level, "/mean_kl"))},
-                {"NMSE", words(at(level, "/nmse"))},
-                {"Cosine", words(at(level, "/cosine"))},
-                {"Top-5 and top-10",
-                 percent(at(level, "/top5_agreement")) + ", " + percent(at(level, "/top10_agreement"))},
-                {"Loss, reference and other side",
-                 words(at(level, "/loss_reference")) + ", " + words(at(level, "/loss_other"))},
-                {"Bars",
-                 fmt::format("max error {}{}, KL {}, top-1 {}: {}", words(at(level, "/bar/max_abs_error")),
-                             at(level, "/bar/times_rms") == Json(true) ? " times the RMS of the logits" : "",
-                             words(at(level, "/bar/kl")), percent(at(level, "/bar/top1_share")),
-                             words(at(level, "/bar/reason")))}}) +
+         facts(
+             {{"Mean KL", words(at(level, "/mean_kl"))},
+              {"NMSE", words(at(level, "/nmse"))},
+              {"1 - cosine",
+               at(level, "/cosine").is_number() ? words(Json(1 - at(level, "/cosine").get<double>())) : "-"},
+              {"Top-5 and top-10",
+               percent(at(level, "/top5_agreement")) + ", " + percent(at(level, "/top10_agreement"))},
+              {"Loss, reference and other side",
+               words(at(level, "/loss_reference")) + ", " + words(at(level, "/loss_other"))},
+              {"Bars",
+               fmt::format("max error {}{}, KL {}, top-1 {}: {}", words(at(level, "/bar/max_abs_error")),
+                           at(level, "/bar/times_rms") == Json(true) ? " times the RMS of the logits" : "",
+                           words(at(level, "/bar/kl")), percent(at(level, "/bar/top1_share")),
+                           words(at(level, "/bar/reason")))}}) +
          probe_failures(level) +
          chart(
              "kl", "KL by position",
@@ -406,12 +406,19 @@ std::string divergence_section(const Json& report) {
                 {"Op", words(at(found, "/op")) + " (" + words(at(found, "/value")) + ")"},
                 {"Module", words(at(found, "/module"))},
                 {"Cause", words(at(found, "/cause")) + (explanation.empty() ? "" : ": " + explanation)}}) +
-         lines("Besides", at(found, "/also")) + tried_table(found) +
-         chart("tried", "Hypotheses tried",
+         lines("Besides", at(found, "/also")) + "</section>\n";
+}
+
+std::string hypotheses_section(const Json& report) {
+  const Json& found = at(report, "/divergence");
+  const std::string tried = tried_table(found);
+  if (tried.empty()) return {};
+  return "<section id=\"hypotheses\">\n<h2>Hypotheses tried</h2>\n" +
+         chart("tried", "What is left of the difference",
                "The share of the op's difference that is left when the fault is assumed: near zero explains "
                "it, 1 "
                "changes nothing, more makes it worse.") +
-         "</section>\n";
+         tried + "</section>\n";
 }
 
 std::string level_sections(const Json& report) {
@@ -443,7 +450,7 @@ std::string body(const Json& report, bool whole, bool full) {
          (whole ? std::string()
                 : note("The report is large: digits and the ends of long lists are left out of the charts. "
                        "The whole is in --json.")) +
-         (full ? divergence_section(report) + level_sections(report)
+         (full ? divergence_section(report) + level_sections(report) + hypotheses_section(report)
                : note("Its names are too long for a page: the figures are in --json alone."));
 }
 

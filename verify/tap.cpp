@@ -197,7 +197,7 @@ void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
   over_all.reference_rms = std::sqrt(squares / std::max(1.0, values));
   for (const auto& [probe, distance] : result.probes) {
     const TapVerdict found = judge(distance, tolerance, depth, over_all);
-    result.over_bar = std::max(result.over_bar, found.over_bar);
+    result.over_bar = std::max(result.over_bar.value_or(0), found.over_bar);
     result.verdict = std::max(result.verdict, found.verdict);
     for (const std::string& line : found.failures) result.failures.push_back(probe + ": " + line);
   }
@@ -206,7 +206,6 @@ void finish(TapResult& result, const Tolerance& tolerance, Depth depth) {
 TapResult missing_tap(std::string tap, std::string_view side) {
   TapResult result;
   result.verdict = Verdict::different;
-  result.over_bar = HUGE_VAL;
   result.failures.push_back(fmt::format("{} is missing on the {} side", tap, side));
   result.tap = std::move(tap);
   return result;
@@ -219,7 +218,8 @@ Json to_json(const TapResult& result) {
       {"equal", result.equal()},
       {"verdict", name(result.verdict)},
       {"values", result.values},
-      {"over_bar", std::isfinite(result.over_bar) ? Json(result.over_bar) : Json(nullptr)},
+      {"over_bar",
+       std::isfinite(result.over_bar.value_or(HUGE_VAL)) ? Json(*result.over_bar) : Json(nullptr)},
       {"worst_probe", result.probe},
       {"worst_row", d.worst_row},
       {"worst_token", d.worst_token},

@@ -52,7 +52,9 @@ struct TapResult {
   TapDistance worst;  ///< of that probe
   uint64_t values = 0;
   std::vector<std::pair<std::string, TapDistance>> probes;  ///< by name
-  double over_bar = 0;  ///< the largest of (figure / its bar) on any probe: above 1 is out of line
+  /// The largest of (figure / its bar) on any probe: above 1 is out of line. Nothing where no bar decides: a
+  /// tap that one side lacks, a router's choices.
+  std::optional<double> over_bar;
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
   bool equal() const { return verdict == Verdict::equal && values > 0; }

@@ -15,6 +15,7 @@
   // The charts: each gives the rows that are also its table, and a Vega-Lite specification without data.
 
   const taps = () => {
+    // Colour: log10; the darkest for what failed and has no figure, grey for what no bar decides (a router's choices).
     const rows = [];
     for (const layer of levels.layer?.layers ?? [])
       for (const tap of layer.taps ?? []) {
@@ -22,7 +23,7 @@
         const over = tap.over_bar;
         rows.push({ layer: label(layer.layer), tap: inside, over_bar: over ?? null, max_abs_error: tap.max_abs_error ?? null,
                     verdict: tap.equal ? "equal" : tap.verdict === "equal" ? "nothing compared" : tap.verdict,
-                    colour: typeof over === "number" ? Math.log10(Math.max(over, 1e-3)) : tap.equal ? null : 4 });
+                    colour: tap.equal && typeof over !== "number" ? null : !tap.equal && !(over > 1) ? 4 : Math.log10(Math.max(over, 1e-3)) });
       }
     // Taps in the order in which a layer computes them: each is put before the first known one that follows it.
     const order = [];
@@ -41,9 +42,9 @@
       spec: {
         width: { step: 30 }, height: { step: 20 },
         layer: [
-          { mark: { type: "rect", stroke: "currentColor", strokeOpacity: 0.25, strokeWidth: 0.5 },
+          { mark: { type: "rect", stroke: "currentColor", strokeOpacity: 0.25, strokeWidth: 0.5, invalid: "show" },
             encoding: { x, y,
-              color: { field: "colour", type: "quantitative", title: "distance / bar",
+              color: { condition: { test: "datum.colour === null", value: "#9aa3ac" }, field: "colour", type: "quantitative", title: "distance / bar",
                 scale: { domain: [-3, -0.001, 0, 4], range: ["#d7e8f7", "#4a86c5", "#f0a35e", "#8c1a11"], interpolate: "rgb", clamp: true, type: "linear" },
                 legend: { orient: "right", values: [-3, -2, -1, 0, 1, 2, 3, 4], gradientLength: 160,
                           labelExpr: "datum.value == -3 ? 'up to 0.001' : datum.value == 4 ? '10⁴ and more, or not finite' : datum.value == 0 ? '1 (the bar)' : format(pow(10, datum.value), '~r')" } },
