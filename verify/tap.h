@@ -55,7 +55,8 @@ struct TapResult {
   double over_bar = 0;  ///< the largest of (figure / its bar) on any probe: above 1 is out of line
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
-  bool equal() const { return verdict == Verdict::equal && values > 0; }
+  bool hidden = false;  ///< a side says that it does not show it: left out, neither good nor bad
+  bool equal() const { return hidden || (verdict == Verdict::equal && values > 0); }
 };
 Json to_json(const TapResult& result);
 
