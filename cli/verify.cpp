@@ -127,10 +127,12 @@ void print_failures(const std::vector<const TapResult*>& failed) {
 }
 
 void print(const LayerLevel& level) {
-  size_t equal = 0, taps = 0;
+  size_t equal = 0, parts = 0, taps = 0;
   std::vector<const TapResult*> failed;
   uint64_t near_ties = 0;
   for (const LayerResult& layer : level.layers) {
+    if (layer.hidden()) continue;
+    ++parts;
     equal += layer.equal();
     for (const TapResult& tap : layer.taps) {
       taps += !tap.hidden;
@@ -139,8 +141,7 @@ void print(const LayerLevel& level) {
     if (layer.routing) near_ties += layer.routing->near_ties.size();
   }
   fmt::print("layer    {}: {} of {} parts equal, {} taps, {} values; each on {}\n",
-             level.passed() ? "equal" : "DIFFERENT", equal, level.layers.size(), taps,
-             with_commas(level.values()),
+             level.passed() ? "equal" : "DIFFERENT", equal, parts, taps, with_commas(level.values()),
              level.own_inputs ? "its side's own input" : "the reference's input");
   if (near_ties) fmt::print("  {} experts chosen by a near tie\n", with_commas(near_ties));
   print_failures(failed);

@@ -426,6 +426,10 @@ bool LayerResult::equal() const {
          std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
 }
 
+bool LayerResult::hidden() const {
+  return std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.hidden; });
+}
+
 uint64_t LayerLevel::values() const {
   uint64_t count = 0;
   for (const LayerResult& layer : layers)

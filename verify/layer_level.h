@@ -45,6 +45,7 @@ struct LayerResult {
   std::vector<TapResult> taps;
   std::optional<RoutingResult> routing;
   bool equal() const;
+  bool hidden() const;  ///< a side shows none of its taps
 };
 
 struct LayerLevel {
