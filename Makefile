@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Where pip's own indexes have no CPU wheel of torch, PyTorch's index has.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-nightly bench-verify build sanitize venv packages format clean
+.PHONY: demo test test-nightly bench-verify build sanitize venv venv-keras-hub packages format clean
 
 demo: build
 	.venv/bin/python tools/demo.py
@@ -19,7 +19,7 @@ demo: build
 test: build sanitize
 	ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude nightly
 
-test-nightly: build
+test-nightly: build venv-keras-hub
 	ctest --test-dir build --output-on-failure --label-regex nightly
 
 # What verifying costs, as ratios (docs/verify.md).
@@ -42,6 +42,15 @@ venv: packages
 	  .venv/bin/pip install --quiet -r requirements.lock || \
 	    .venv/bin/pip install --quiet --extra-index-url $(TORCH_INDEX) -r requirements.lock; \
 	  echo "$$lock" > .venv/lock.sha256; \
+	fi
+
+# KerasHub, for the sides keras_hub:FOLDER of `tandem verify`. Without its own dependencies: its tokenizers are not used.
+venv-keras-hub: packages
+	@lock=$$(sha256sum < requirements-keras-hub.lock); \
+	if [ "$$lock" != "$$(cat .venv-keras-hub/lock.sha256 2>/dev/null)" ]; then \
+	  set -e; $(PYTHON) -m venv .venv-keras-hub; \
+	  .venv-keras-hub/bin/pip install --quiet --no-deps -r requirements-keras-hub.lock; \
+	  echo "$$lock" > .venv-keras-hub/lock.sha256; \
 	fi
 
 packages:

@@ -26,10 +26,13 @@ struct Flags {
 
 constexpr const char* kFooter =
     "LEFT and RIGHT are paths with an optional engine in front: hf: (Python transformers, the reference), "
-    "torch: (libtorch)\n"
-    "or tf: (TensorFlow). A SavedModel runs in tf, a Hugging Face folder in hf, unless told otherwise. "
-    "dump:FILE is a side\n"
-    "that `tandem record` wrote down on another machine: its prompts are compared, and weights are not.\n"
+    "torch: (libtorch),\n"
+    "tf: (TensorFlow) or keras_hub: (a Hugging Face folder as KerasHub imports it). A SavedModel runs in tf, "
+    "a "
+    "Hugging Face\n"
+    "folder in hf, unless told otherwise. dump:FILE is a side that `tandem record` wrote down on another "
+    "machine: its prompts\n"
+    "are compared, and weights are not.\n"
     "\n"
     "Levels:\n"
     "  weights     every tensor, bit for bit, or exactly the rounded value; says that the sides are "
@@ -52,6 +55,7 @@ constexpr const char* kFooter =
     "  tandem verify torch:./deepseek-llm-7b ./llm.savedmodel --tokens prompts.txt\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --report proof.html\n"
     "  tandem verify ./deepseek-llm-7b ./back --levels weights\n"
+    "  tandem verify hf:./deepseek-llm-7b keras_hub:./deepseek-llm-7b   does KerasHub import it right?\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --levels generation --prompts 200\n"
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --certificate out.json\n"
     "                                             then tandem sign out.json --key private.pem\n"
@@ -82,7 +86,8 @@ Status read_levels(Flags& flags) {
 
 std::string of(const EngineInfo& info) {
   std::string text;
-  for (const auto& [key, value] : info) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+  for (const auto& [key, value] : info)
+    if (key != "taps") text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
   return text;
 }
 
@@ -122,19 +127,21 @@ void print_failures(const std::vector<const TapResult*>& failed) {
 }
 
 void print(const LayerLevel& level) {
-  size_t equal = 0, taps = 0;
+  size_t equal = 0, parts = 0, taps = 0;
   std::vector<const TapResult*> failed;
   uint64_t near_ties = 0;
   for (const LayerResult& layer : level.layers) {
+    if (layer.hidden()) continue;
+    ++parts;
     equal += layer.equal();
-    taps += layer.taps.size();
-    for (const TapResult& tap : layer.taps)
+    for (const TapResult& tap : layer.taps) {
+      taps += !tap.hidden;
       if (!tap.equal()) failed.push_back(&tap);
+    }
     if (layer.routing) near_ties += layer.routing->near_ties.size();
   }
   fmt::print("layer    {}: {} of {} parts equal, {} taps, {} values; each on {}\n",
-             level.passed() ? "equal" : "DIFFERENT", equal, level.layers.size(), taps,
-             with_commas(level.values()),
+             level.passed() ? "equal" : "DIFFERENT", equal, parts, taps, with_commas(level.values()),
              level.own_inputs ? "its side's own input" : "the reference's input");
   if (near_ties) fmt::print("  {} experts chosen by a near tie\n", with_commas(near_ties));
   print_failures(failed);
@@ -288,8 +295,8 @@ void add_verify(CLI::App& app, Session& session) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       add_command(app, session, "verify", "Compare two sides: weights, and what they compute", kFooter);
-  command->add_option("LEFT", flags->left, "[hf:|torch:|tf:]PATH or dump:FILE")->required();
-  command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:]PATH or dump:FILE")->required();
+  command->add_option("LEFT", flags->left, "[hf:|torch:|tf:|keras_hub:]PATH or dump:FILE")->required();
+  command->add_option("RIGHT", flags->right, "[hf:|torch:|tf:|keras_hub:]PATH or dump:FILE")->required();
   command->add_option("--levels", flags->levels,
                       fmt::format("Some of {} (default: {})", level_names(), flags->levels));
   command->add_flag(

@@ -20,12 +20,14 @@ struct EngineRow {
   std::string_view name;
   std::string_view worker;     ///< file beside our own executable
   std::string_view framework;  ///< as people know it
+  std::string_view target;     ///< of make, that installs it
 };
 constexpr EngineRow kEngines[] = {
-    {EngineKind::tf, "tf", "tandem-worker-tf", "TensorFlow"},
-    {EngineKind::torch, "torch", "tandem-worker-torch", "PyTorch"},
-    {EngineKind::hf, "hf", "hf_worker.py", "transformers"},
-    {EngineKind::dump, "dump", "", "a recorded file"},
+    {EngineKind::tf, "tf", "tandem-worker-tf", "TensorFlow", "venv"},
+    {EngineKind::torch, "torch", "tandem-worker-torch", "PyTorch", "venv"},
+    {EngineKind::hf, "hf", "hf_worker.py", "transformers", "venv"},
+    {EngineKind::keras_hub, "keras_hub", "keras_hub_worker.py", "KerasHub", "venv-keras-hub"},
+    {EngineKind::dump, "dump", "", "a recorded file", ""},
 };
 
 const EngineRow& row(EngineKind kind) {
@@ -56,6 +58,13 @@ std::string find_python() {
   return exists(venv) ? venv : "python3";
 }
 
+/// $TANDEM_KERAS_HUB_PYTHON, else the .venv-keras-hub of the source tree; "" if it is not there.
+std::string find_keras_hub_python() {
+  if (const std::string chosen = environment_word("TANDEM_KERAS_HUB_PYTHON"); !chosen.empty()) return chosen;
+  const std::string venv = join(program_folder(), "../../.venv-keras-hub/bin/python3");
+  return exists(venv) ? venv : "";
+}
+
 /// The folder of the tensorflow package: $TANDEM_TENSORFLOW, else in the packages of our Python; "" if it is
 /// not there.
 std::string find_tensorflow() {
@@ -75,7 +84,7 @@ std::string find_tensorflow() {
 
 std::string install_hint(const EngineRow& engine) {
   if (engine.kind == EngineKind::torch) return "`make venv` installs PyTorch, `make` then builds its worker";
-  return fmt::format("`make venv` installs {}", engine.framework);
+  return fmt::format("`make {}` installs {}", engine.target, engine.framework);
 }
 
 Error not_installed(const EngineRow& engine) {
@@ -87,6 +96,11 @@ Error not_installed(const EngineRow& engine) {
 Result<WorkerCommand> worker_command(const EngineRow& engine) {
   const std::string worker = join(program_folder(), engine.worker);
   if (engine.kind == EngineKind::hf) return WorkerCommand{{find_python(), worker}, install_hint(engine)};
+  if (engine.kind == EngineKind::keras_hub) {
+    const std::string python = find_keras_hub_python();
+    if (python.empty()) return not_installed(engine);
+    return WorkerCommand{{python, worker}, install_hint(engine)};
+  }
   if (!exists(worker)) return not_installed(engine);
   if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine)};
   const std::string tensorflow = find_tensorflow();

@@ -29,7 +29,7 @@ namespace tandem {
 
 /// The frameworks there are, and the file in which one was recorded (engines/dump_engine.h). The one list of
 /// them is in engine.cpp (name, worker program, what to install if it is missing).
-enum class EngineKind { tf, torch, hf, dump };
+enum class EngineKind { tf, torch, hf, keras_hub, dump };
 Result<EngineKind> engine_named(std::string_view name);
 std::string_view name(EngineKind kind);
 
@@ -45,14 +45,15 @@ struct EngineOptions {
 /// Whose value names a call means: the entry's own, or those of the one block that a "layer_N" entry calls.
 enum class Scope { entry, block };
 
-/// What a side says of itself, for reports: engine, framework version, path.
+/// What a side says of itself, for reports: engine, framework version, path; and what it can be asked
+/// (verify/visibility.h).
 using EngineInfo = std::map<std::string, std::string>;
 
 class Engine {
  public:
   /// Starts the worker and loads a model: a SavedModel for tf; an HF folder or SavedModel for torch; an HF
-  /// folder for hf. A dump needs no worker. Errors: unavailable (framework not installed: says which command
-  /// installs it; worker died), and the worker's own.
+  /// folder for hf and keras_hub. A dump needs no worker. Errors: unavailable (framework not installed: says
+  /// which command installs it; worker died), and the worker's own.
   static Result<std::unique_ptr<Engine>> start(EngineKind kind, const std::string& path,
                                                const EngineOptions& options = {});
   virtual ~Engine() = default;

@@ -156,10 +156,11 @@ TEST(Protocol, NamesInOneWord) {
 }
 
 TEST(Engine, NamesAreThoseOfTheTable) {
-  for (const EngineKind kind : {EngineKind::tf, EngineKind::torch, EngineKind::hf, EngineKind::dump})
+  for (const EngineKind kind :
+       {EngineKind::tf, EngineKind::torch, EngineKind::hf, EngineKind::keras_hub, EngineKind::dump})
     EXPECT_EQ(engine_named(name(kind)).value(), kind);
   EXPECT_EQ(engine_named("jax").error().message(),
-            "engine_c5: no engine 'jax'; there are tf, torch, hf, dump");
+            "engine_c5: no engine 'jax'; there are tf, torch, hf, keras_hub, dump");
 }
 
 TEST(Engine, PathThatIsNoFolder) {

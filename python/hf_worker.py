@@ -15,65 +15,8 @@ import contextlib
 import json
 import os
 import re
-import struct
-import sys
 
-MAX_FRAME_BYTES = 8 << 30  # as kMaxFrameBytes in engines/protocol.h
-
-
-class WorkerError(Exception):
-    """An error for the client: kind is one of base/result.h."""
-
-    def __init__(self, kind, text, rule="", hint=""):
-        super().__init__(text)
-        self.words = {"ok": "0", "kind": kind, "text": text, "rule": rule, "hint": hint}
-
-
-# ---- frames -----------------------------------------------------------------------------------------------------------
-
-
-def read_exactly(channel, size):
-    data = bytearray()
-    while len(data) < size:
-        piece = channel.read(min(size - len(data), 64 << 20))
-        if not piece:
-            return None
-        data += piece
-    return bytes(data)
-
-
-def receive(channel):
-    """The next message as (words, tensors), or None at the end."""
-    prefix = read_exactly(channel, 8)
-    if prefix is None:
-        return None
-    (size,) = struct.unpack("<Q", prefix)
-    if size > MAX_FRAME_BYTES:
-        raise WorkerError("corrupt", f"a frame of {size} bytes, at most {MAX_FRAME_BYTES} are allowed", "protocol_c1")
-    frame = read_exactly(channel, size)
-    if frame is None:
-        return None
-    (header_size,) = struct.unpack_from("<Q", frame)
-    header = json.loads(frame[8 : 8 + header_size])
-    words = header.pop("__metadata__", {})
-    if not header:
-        return words, {}
-    from safetensors.numpy import load
-
-    return words, load(frame)
-
-
-def send(channel, words, tensors=None):
-    if tensors:
-        from safetensors.numpy import save
-
-        frame = save(tensors, metadata=words)
-    else:  # must work where safetensors is not installed: that is one of the things to say
-        header = json.dumps({"__metadata__": words}).encode()
-        frame = struct.pack("<Q", len(header)) + header
-    channel.write(struct.pack("<Q", len(frame)))
-    channel.write(frame)
-    channel.flush()
+from worker_frames import WorkerError, check_ids, check_inputs, serve, wanted_names
 
 
 # ---- loading ----------------------------------------------------------------------------------------------------------
@@ -248,17 +191,7 @@ def taken_inputs(inputs):
     """The three inputs as torch tensors; a missing mask is all ones, missing positions count it."""
     import torch
 
-    names = {"input_ids", "attention_mask", "position_ids"}
-    if unknown := sorted(set(inputs) - names):
-        raise WorkerError("invalid", f"unknown input {unknown[0]!r}", "run_c1")
-    if "input_ids" not in inputs:
-        raise WorkerError("invalid", "input 'input_ids' is missing", "run_c1")
-    shape = inputs["input_ids"].shape
-    for name, value in inputs.items():
-        if value.dtype != "int32" or value.ndim != 2 or value.shape != shape:
-            raise WorkerError(
-                "invalid", f"input '{name}' is {value.dtype}{list(value.shape)}, expected int32{list(shape)} of rank 2", "run_c2"
-            )
+    check_inputs(inputs)
     taken = {name: torch.from_numpy(value).long() for name, value in inputs.items()}
     mask = taken.setdefault("attention_mask", torch.ones_like(taken["input_ids"]))
     taken.setdefault("position_ids", (mask.cumsum(-1) - 1).clamp(min=0))
@@ -272,9 +205,7 @@ def run(model, entry, outputs, inputs):
         raise WorkerError("invalid", f"no entry '{entry}'; there are logits and taps", "run_c3")
     taken = taken_inputs(inputs)
     batch, tokens = taken["input_ids"].shape
-    ids = taken["input_ids"]
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < model.config.vocab_size:
-        raise WorkerError("invalid", f"a token id is not in [0, {model.config.vocab_size})", "run_c4")
+    check_ids(inputs["input_ids"], model.config.vocab_size)
 
     wanted = set(outputs)
     router_modules = routers(model) if wanted & {"experts", "router_margin"} else []
@@ -377,8 +308,7 @@ class Worker:
         if op == "run":
             if self.model is None:
                 raise WorkerError("usage", "op=run before op=load", "protocol_c6")
-            outputs = [name for name in words.get("outputs", "").split(",") if name]
-            results = run(self.model, words.get("entry", ""), outputs, tensors)
+            results = run(self.model, words.get("entry", ""), wanted_names(words), tensors)
             if words.get("tokens") == "last" and "logits" in results:
                 results["logits"] = results["logits"][:, -1:].copy()
             return {"ok": "1"}, results
@@ -416,22 +346,7 @@ class Worker:
 
 
 def main():
-    channel_in, channel_out = os.fdopen(3, "rb", closefd=False), os.fdopen(3, "wb", closefd=False)
-    worker = Worker()
-    while (message := receive(channel_in)) is not None:
-        words, tensors = message
-        if words.get("op") == "quit":
-            break
-        try:
-            reply, results = worker.answer(words, tensors)
-        except WorkerError as error:
-            reply, results = error.words, None
-        except Exception as error:  # whatever transformers finds wrong is an answer, not our end
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            reply, results = {"ok": "0", "kind": "invalid", "text": text[:2000], "rule": "hf_c4"}, None
-        send(channel_out, reply, results)
-    sys.stderr.flush()
-    os._exit(0)  # without the frameworks' slow goodbyes
+    serve(Worker().answer, "hf_c4")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ struct Walk {
   std::vector<const Node*> nodes;  ///< candidates, in order
   HostTensors values;              ///< float64's, and the scope's inputs
   HostTensors given;               ///< the scope's inputs alone
+  std::string first_bad;           ///< value of the first tap out of line, where values cannot be seen
 };
 
 HostTensor filled_like(const HostTensor& tensor, int32_t value) {
@@ -84,6 +85,7 @@ class Search {
       if (found.op.empty()) return found;
       TANDEM_CHECK(try_faults(walk, layer, found, nullptr));
     } else {
+      if (walk.nodes.size() == 1) name_op(walk, *walk.nodes[0], found);
       TANDEM_CHECK(try_faults(walk, layer, found, &others_taps));
     }
     return found;
@@ -110,6 +112,7 @@ class Search {
     for (const Node& node : walk.block->nodes)
       if (node.op == "call" && node.tap == last.taps.back().tap && taps.contains(node.tap))
         walk.values[node.outputs[0]] = as_float32(taps.at(node.tap));
+    if (walk.nodes.size() == 1) name_op(walk, *walk.nodes[0], found);
     TANDEM_CHECK(try_faults(walk, std::nullopt, found, &taps));
     return found;
   }
@@ -148,7 +151,7 @@ class Search {
   }
 
   Result<Walk> walk_of(const LayerPlace& layer, const HostTensors& source) {
-    Walk walk{Scope::block, layer.entry, "", layer.place, layer.block, {}, {}, {}, {}};
+    Walk walk{Scope::block, layer.entry, "", layer.place, layer.block, {}, {}, {}, {}, {}};
     TANDEM_TRY(walk.types, infer_types(*sides_.contract, *layer.block));
     HostTensors given = probe_.inputs();
     given.erase("input_ids");
@@ -167,7 +170,7 @@ class Search {
   }
 
   Result<Walk> walk_of_entry() {
-    Walk walk{Scope::entry, "logits", "logits", "", sides_.stack->entry, {}, {}, {}, {}};
+    Walk walk{Scope::entry, "logits", "logits", "", sides_.stack->entry, {}, {}, {}, {}, {}};
     TANDEM_TRY(walk.types, infer_types(*sides_.contract, *walk.block));
     std::vector<std::string> names;
     for (const Node& node : walk.block->nodes) {
@@ -347,8 +350,11 @@ class Search {
     size_t first = 0;
     while (first < result.taps.size() && result.taps[first].equal()) ++first;
     if (first >= layer.taps.size()) return;
-    const auto at = [&](const Node* node) { return std::find(walk.nodes.begin(), walk.nodes.end(), node); };
-    const auto end = at(layer.taps[first].node);
+    walk.first_bad = layer.taps[first].value;
+    const auto end = std::find(walk.nodes.begin(), walk.nodes.end(), layer.taps[first].node);
+    std::set<const Node*> good;  // those that a side does not show say nothing
+    for (size_t i = 0; i < first; ++i)
+      if (!result.taps[i].hidden) good.insert(layer.taps[i].node);
     // Nodes without a tap between earlier taps (heads, rotary) may be at fault too, so long as no tap
     // followed.
     std::set<std::string> feeding{layer.taps[first].node->outputs[0]};
@@ -356,8 +362,7 @@ class Search {
     for (auto node = end;; --node) {
       const bool needed = std::any_of((*node)->outputs.begin(), (*node)->outputs.end(),
                                       [&](const std::string& name) { return feeding.contains(name); });
-      const bool good_tap = node != end && !(*node)->tap.empty();
-      if (needed && !good_tap) {
+      if (needed && !good.contains(*node)) {
         nodes.push_back(*node);
         for (const Operand& operand : (*node)->inputs) feeding.insert(operand.name);
       }
@@ -382,23 +387,34 @@ class Search {
     return sides_.exact->edit(print(edited), weights);
   }
 
-  /// What an edit leaves of the differences of a layer's taps.
+  /// The taps of a layer with the edit in force against the other side's.
   struct Vanishing {
+<<<<<<< ours
     bool all = false;    ///< none is left
     bool first = false;  ///< none is left at the first tap that differed
     double first_left = 0;
     double left = 0;  ///< the most that is left of one, as a share
+=======
+    bool all = false;    ///< no tap is out of line
+    bool first = false;  ///< none up to the first that was: later ones may have a fault of their own
+    double left = HUGE_VAL, first_left = HUGE_VAL;  ///< of the worst tap, of the first that was out of line
+>>>>>>> theirs
   };
-  /// The taps of a layer with the edit in force against the other side's.
   Result<Vanishing> layer_vanishes(const Walk& walk, const LayerPlace& layer, const HostTensors& others,
                                    const HostTensors& float64, const HostTensors& float32, bool rounded) {
     std::vector<std::string> names;
     for (const TapPlace& tap : layer.taps)
       if (tap.tap != layer.route_tap) names.push_back(tap.value);
     auto expected = sides_.exact->values(walk.entry, walk.scope, walk.given, names);
+<<<<<<< ours
     if (!expected.ok()) return Vanishing{false, false, HUGE_VAL, HUGE_VAL};
     Vanishing found{true, false, 0, 0};
     bool any = false;
+=======
+    if (!expected.ok()) return Vanishing();
+    bool all = true, any = false, passed_first = false;
+    Vanishing found{false, true, 0, HUGE_VAL};
+>>>>>>> theirs
     for (const std::string& name : names) {
       if (!others.contains(name)) continue;
       const HostTensor* narrow = float32.contains(name) ? &float32.at(name) : nullptr;
@@ -406,16 +422,26 @@ class Search {
                  compare(walk, name, others.at(name), expected.value().at(name), narrow, &float64.at(name)));
       TANDEM_TRY(const Judged before, compare(walk, name, others.at(name), float64.at(name), narrow));
       const double share = before.rms > 0 ? now.rms / before.rms : 0;
+<<<<<<< ours
       const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
       if (!before.equal && !any) {
         found.first = gone;
         found.first_left = share;
       }
+=======
+>>>>>>> theirs
       any |= !before.equal;
       if (!before.equal) found.left = std::max(found.left, share);
-      found.all &= gone;
+      const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
+      all &= gone;
+      if (!passed_first) found.first &= gone;
+      if (name == walk.first_bad) {
+        passed_first = true;
+        found.first_left = share;
+      }
     }
-    found.all &= any || !layer.route_tap.empty();
+    found.all = all && (any || !layer.route_tap.empty());
+    found.first &= passed_first;
     return found;
   }
 
@@ -446,6 +472,8 @@ class Search {
     if (layer) {
       TANDEM_CHECK(layer_values(walk, *layer, others_taps, others, float64, float32));
     }
+    // Of a side whose ops are not seen, the op is that of the best explanation.
+    bool named_for_layer = !found.op.empty();
     for (const Node* node : walk.nodes) {
       std::optional<NodeRun> run;
       Judged before{false, 0};
@@ -482,13 +510,22 @@ class Search {
           tried.explains_layer = vanishes.all;
           if (!run) {
             // A fault planted everywhere stands in a layer twice: the first tap tells, as an op does.
+<<<<<<< ours
             tried.left = vanishes.all ? vanishes.left : vanishes.first_left;
             tried.explains = (vanishes.all || vanishes.first) && tried.left < kMustVanish;
+=======
+            tried.explains = vanishes.first ? vanishes.first_left < kMustVanish
+                                            : vanishes.all && vanishes.left < kMustVanish;
+            tried.left = std::min(vanishes.left, vanishes.first_left);
+>>>>>>> theirs
           }
         } else if (!layer) {
           tried.explains_layer = tried.explains;
         }
-        if (tried.explains && found.op.empty()) name_op(walk, *node, found);
+        if (tried.explains && (found.op.empty() || (tried.explains_layer && !named_for_layer))) {
+          name_op(walk, *node, found);
+          named_for_layer = tried.explains_layer;
+        }
         found.tried.push_back(std::move(tried));
       }
     }

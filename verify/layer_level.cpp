@@ -66,11 +66,15 @@ class LayerComparison {
 
  private:
   void name_results() {
+    const auto add_tap = [&](LayerResult& result, const std::string& tap) {
+      result.taps.push_back({});
+      result.taps.back().tap = tap;
+      result.taps.back().hidden = !sides_.show(tap);
+    };
     const auto single = [&](const TapPlace& place) {
       LayerResult result;
       result.layer = place.tap;
-      result.taps.push_back({});
-      result.taps.back().tap = place.tap;
+      add_tap(result, place.tap);
       level_.layers.push_back(std::move(result));
     };
     single(stack_.rotary);
@@ -78,10 +82,9 @@ class LayerComparison {
     for (const LayerPlace& layer : stack_.layers) {
       LayerResult result;
       result.layer = layer.place;
-      for (const TapPlace& tap : layer.taps) {
-        result.taps.push_back({});
-        result.taps.back().tap = tap.tap;
-      }
+      for (const TapPlace& tap : layer.taps) add_tap(result, tap.tap);
+      if (!sides_.show(layer.input_tap))
+        for (TapResult& tap : result.taps) tap.hidden = true;
       if (layer.route) result.routing.emplace();
       level_.layers.push_back(std::move(result));
     }
@@ -113,6 +116,8 @@ class LayerComparison {
   Status outside(const Probe& probe, const TapPlace& place, std::vector<const TapPlace*> from,
                  const HostTensors& reference, const HostTensors& others, LayerResult& result) {
     TapResult& tap = result.taps[0];
+    for (const TapPlace* source : from) tap.hidden |= !sides_.show(source->tap);
+    if (tap.hidden) return {};
     const auto given_by = [&](const HostTensors& taps) -> std::optional<HostTensors> {
       HostTensors given = probe.inputs();
       for (const TapPlace* source : from) {
@@ -161,6 +166,7 @@ class LayerComparison {
 
   Status inside(const Probe& probe, const LayerPlace& layer, uint64_t moe_layer, const HostTensors& reference,
                 const HostTensors& others, LayerResult& result) {
+    if (!sides_.show(layer.input_tap)) return {};
     const auto input = reference.find(layer.input_tap);
     if (input == reference.end())
       return add_missing(result.taps.back(), layer.input_tap, sides_.name_of_reference());
@@ -191,12 +197,12 @@ class LayerComparison {
         theirs.exact = &exact_of_theirs;
       }
     }
-    if (layer.route) {
+    if (layer.route && sides_.show(layer.route_tap)) {
       TANDEM_CHECK(compare_routing(probe, layer, moe_layer, mine, theirs, result));
     }
     for (size_t i = 0; i < layer.taps.size(); ++i) {
       const TapPlace& tap = layer.taps[i];
-      if (tap.tap == layer.route_tap) continue;
+      if (tap.tap == layer.route_tap || result.taps[i].hidden) continue;
       const auto a = mine.taps.find(tap.tap), b = theirs.taps.find(tap.tap);
       if (a == mine.taps.end() || b == theirs.taps.end()) {
         TANDEM_CHECK(add_missing(result.taps[i], tap.tap,
@@ -418,6 +424,10 @@ Result<bool> sees_inside(Engine& engine, const LayerStack& stack) {
 bool LayerResult::equal() const {
   return !taps.empty() &&
          std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
+}
+
+bool LayerResult::hidden() const {
+  return std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.hidden; });
 }
 
 uint64_t LayerLevel::values() const {

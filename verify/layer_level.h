@@ -6,6 +6,7 @@
 #include "verify/layer_stack.h"
 #include "verify/model_level.h"
 #include "verify/tap.h"
+#include "verify/visibility.h"
 
 namespace tandem {
 
@@ -18,6 +19,10 @@ struct Sides {
   const Contract* contract = nullptr;
   const LayerStack* stack = nullptr;
   Tolerance tolerance = kTolerances[0];
+  Visibility reference_shows, other_shows;
+  bool show(std::string_view tap) const {
+    return shows_tap(reference_shows, tap) && shows_tap(other_shows, tap);
+  }
   std::string_view name_of_reference() const { return reference_is_left ? "left" : "right"; }
   std::string_view name_of_other() const { return reference_is_left ? "right" : "left"; }
 };
@@ -40,6 +45,7 @@ struct LayerResult {
   std::vector<TapResult> taps;
   std::optional<RoutingResult> routing;
   bool equal() const;
+  bool hidden() const;  ///< a side shows none of its taps
 };
 
 struct LayerLevel {
@@ -52,7 +58,7 @@ struct LayerLevel {
 Json to_json(const LayerLevel& level);
 
 /// Compares every layer on every probe. Errors: those of the engines. A tap or layer that one side lacks is a
-/// difference, not an error.
+/// difference, not an error; one that it says it does not show is left out.
 Result<LayerLevel> compare_layers(const Sides& sides, const std::vector<Probe>& probes);
 
 }  // namespace tandem

@@ -162,6 +162,32 @@ TEST_F(Layers, ATapThatASideWithoutValuesLacksFails) {
   EXPECT_THAT(failures(layers()), Contains(HasSubstr("input_layernorm is missing on the right side")));
 }
 
+TEST_F(Layers, ATapThatASideDoesNotListIsLeftOutAndOneThatItListsMustBeThere) {
+  other.values_of.clear();
+  other.taps = kTaps;
+  other.taps.erase("model.rotary_emb");
+  EXPECT_FALSE(layers().passed());
+  sides.other_shows.taps = {"model.embed_tokens", "model.layers.*.input_layernorm", "model.layers.*",
+                            "model.norm", "lm_head"};
+  const LayerLevel level = layers();
+  EXPECT_TRUE(level.passed()) << ::testing::PrintToString(failures(level));
+  EXPECT_TRUE(level.layers[0].taps[0].hidden);
+  EXPECT_EQ(level.values(), 5u * 12);
+  EXPECT_TRUE(modules().passed());
+  other.taps.erase("model.layers.0.input_layernorm");
+  EXPECT_THAT(failures(layers()), Contains(HasSubstr("input_layernorm is missing on the right side")));
+  other.taps.erase("model.layers.0");
+  EXPECT_FALSE(modules().passed());
+}
+
+TEST_F(Layers, ASideThatShowsNothingFails) {
+  other.values_of.clear();
+  sides.other_shows.taps = {"none"};
+  EXPECT_FALSE(layers().passed());
+  EXPECT_EQ(layers().values(), 0u);
+  EXPECT_FALSE(modules().passed());
+}
+
 TEST_F(Layers, AReferenceThatDisagreesWithFloat64Fails) {
   exact.values_of["h"] = 3.01;
   const LayerLevel level = layers();

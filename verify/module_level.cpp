@@ -8,6 +8,7 @@ namespace tandem {
 namespace {
 
 constexpr double kTiny = 1e-12;
+const std::vector<std::string> kAll;
 
 struct Place {
   std::string tap, value;
@@ -24,11 +25,12 @@ class ModuleComparison {
     for (const Place& place : places_) {
       level_.taps.push_back({});
       level_.taps.back().tap = place.tap;
+      level_.taps.back().hidden = !sides.show(place.tap);
       level_.depths.push_back({place.tap, 0, 0});
       values_.push_back(place.value);
     }
     for (const LayerPlace& layer : stack.layers)
-      if (layer.route) routes_.push_back(layer.route_tap);
+      if (layer.route && sides.show(layer.route_tap)) routes_.push_back(layer.route_tap);
   }
 
   Result<ModuleLevel> run(const std::vector<Probe>& probes) && {
@@ -51,7 +53,8 @@ class ModuleComparison {
  private:
   Status compare(const Probe& probe, bool by_position) {
     std::vector<std::string> wanted = routes_;
-    for (const Place& place : places_) wanted.push_back(place.tap);
+    for (const Place& place : places_)
+      if (sides_.show(place.tap)) wanted.push_back(place.tap);
     TANDEM_TRY(const HostTensors reference, sides_.reference->run("taps", probe.inputs(), wanted));
     const std::optional<HostTensor> forced = choices(reference);
     HostTensors other, exact, exact_of_other;
@@ -67,7 +70,9 @@ class ModuleComparison {
       if (!values.ok()) return std::move(values).error();
       other = std::move(values).value();
     } else {
-      TANDEM_TRY(HostTensors taps, sides_.other->run("taps", probe.inputs(), {}));
+      // A side that lists its taps has those; another may not know the names.
+      const bool listed = !sides_.other_shows.taps.empty();
+      TANDEM_TRY(HostTensors taps, sides_.other->run("taps", probe.inputs(), listed ? wanted : kAll));
       for (const Place& place : places_)
         if (const auto tap = taps.find(place.tap); tap != taps.end()) other[place.value] = tap->second;
       const std::optional<HostTensor> own = choices(taps);
@@ -85,6 +90,7 @@ class ModuleComparison {
     };
     for (size_t i = 0; i < places_.size(); ++i) {
       TapResult& tap = level_.taps[i];
+      if (tap.hidden) continue;
       const HostTensor *mine = find(reference, places_[i].tap), *theirs = find(other, places_[i].value);
       if (!mine || !theirs) {
         TapResult lost =
@@ -196,7 +202,8 @@ Growth growth_of(const std::vector<DepthError>& depths, const std::vector<Positi
 }
 
 bool ModuleLevel::passed() const {
-  return !taps.empty() &&
+  const auto compared = [](const TapResult& tap) { return tap.values > 0; };
+  return std::any_of(taps.begin(), taps.end(), compared) &&
          std::all_of(taps.begin(), taps.end(), [](const TapResult& tap) { return tap.equal(); });
 }
 

@@ -80,8 +80,9 @@ Result<EngineKind> default_engine(ModelFormat format) {
 Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> wanted) {
   TANDEM_TRY(const EngineKind usual, default_engine(format));
   if (!wanted || *wanted == usual || *wanted == EngineKind::torch) return wanted.value_or(usual);
+  if (*wanted == EngineKind::keras_hub && usual == EngineKind::hf) return *wanted;
   return unsupported("verify_c2", "the engine '{}' does not run a {}", name(*wanted), name(format))
-      .because("tf runs SavedModels, hf Hugging Face folders, torch both");
+      .because("tf runs SavedModels, hf Hugging Face folders, keras_hub as well, torch both");
 }
 
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,

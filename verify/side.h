@@ -13,7 +13,8 @@ struct SideSpec {
   std::optional<EngineKind> engine;
   std::string path;
 };
-/// "hf:PATH", "torch:PATH", "tf:PATH", "dump:FILE" or a plain path. Errors: usage for an unknown engine.
+/// "hf:PATH", "torch:PATH", "tf:PATH", "keras_hub:PATH", "dump:FILE" or a plain path. Errors: usage for an
+/// unknown engine.
 Result<SideSpec> parse_side(std::string_view text);
 
 /// The engine that runs a format unless another is asked for. Errors: unsupported for a checkpoint without a

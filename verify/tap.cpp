@@ -216,6 +216,7 @@ Json to_json(const TapResult& result) {
   Json json{
       {"tap", result.tap},
       {"equal", result.equal()},
+      {"hidden", result.hidden},
       {"verdict", name(result.verdict)},
       {"values", result.values},
       {"over_bar",

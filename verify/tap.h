@@ -57,7 +57,8 @@ struct TapResult {
   std::optional<double> over_bar;
   Verdict verdict = Verdict::equal;
   std::vector<std::string> failures;  ///< a line each, with the probe's name
-  bool equal() const { return verdict == Verdict::equal && values > 0; }
+  bool hidden = false;  ///< a side says that it does not show it: left out, neither good nor bad
+  bool equal() const { return hidden || (verdict == Verdict::equal && values > 0); }
 };
 Json to_json(const TapResult& result);
 

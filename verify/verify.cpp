@@ -107,10 +107,58 @@ struct Running {
   Engine& other() const { return right_is_reference ? *left : *right; }
 };
 
-/// hf is the reference, else a dump that hf made.
+/// hf is the reference, else a dump that hf made; and a foreign side is none if it can be helped: the
+/// contract is not what it was made by.
 int rank_as_reference(const Side& side, EngineKind kind) {
-  if (kind == EngineKind::hf) return 2;
-  return side.dump && side.dump->made_by() == name(EngineKind::hf) ? 1 : 0;
+  if (kind == EngineKind::hf) return 3;
+  if (side.dump && side.dump->made_by() == name(EngineKind::hf)) return 2;
+  return kind == EngineKind::keras_hub ? 0 : 1;
+}
+
+/// Levels that a side cannot take part in are left out, and said so. Errors: verify_c9 none is left.
+Status keep_shown_levels(const Running& running, VerifyOptions& options, std::vector<std::string>& notes) {
+  bool any = false;
+  for (const LevelRow& level : kLevels) {
+    for (const Engine* engine : {running.left.get(), running.right.get()}) {
+      if (!(options.*level.wanted) || shows_level(visibility_of(engine->info()), level.name)) continue;
+      options.*level.wanted = false;
+      notes.push_back(fmt::format("the level {} was not compared: {} of {} cannot take part in it",
+                                  level.name, engine->info().at("engine"), engine->info().at("path")));
+    }
+    any |= options.*level.wanted;
+  }
+  if (any) return {};
+  return unsupported("verify_c9", "none of the levels asked for can be compared: {}", fmt::join(notes, "; "));
+}
+
+/// Probes that a side cannot run are left out, and said so. Errors: verify_c9 none is left.
+Result<std::vector<Probe>> runnable(const Running& running, std::vector<Probe> probes,
+                                    std::vector<std::string>& notes) {
+  for (const Engine* engine : {running.left.get(), running.right.get()}) {
+    const Visibility visibility = visibility_of(engine->info());
+    std::erase_if(probes, [&](const Probe& probe) {
+      if (can_run(visibility, probe)) return false;
+      notes.push_back(
+          fmt::format("the probe \"{}\" was not run: {} counts positions itself, without padding on the left "
+                      "or gaps",
+                      probe.name, engine->info().at("engine")));
+      return true;
+    });
+  }
+  if (probes.empty()) return unsupported("verify_c9", "no probe is left that both sides can run");
+  return probes;
+}
+
+/// The taps that a side says it does not show, as one note.
+void note_hidden_taps(const Sides& sides, std::vector<std::string>& notes) {
+  std::vector<std::string> patterns;
+  for (const std::string& tap : tap_names(*sides.stack))
+    if (const std::string pattern = tap_pattern(tap);
+        !sides.show(tap) && std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
+      patterns.push_back(pattern);
+  if (!patterns.empty())
+    notes.push_back(
+        fmt::format("taps that a side does not show were not compared: {}", fmt::join(patterns, ", ")));
 }
 
 Result<Running> start_both(const Side& left, const Side& right, DType lowest_storage, Model model,
@@ -272,6 +320,9 @@ Status inner_levels(const Running& running, const Side& reference, const Side& o
   sides.contract = &contract->contract();
   sides.stack = &stack;
   sides.tolerance = tolerance_of(running.lowest);
+  sides.reference_shows = visibility_of(running.reference().info());
+  sides.other_shows = visibility_of(running.other().info());
+  note_hidden_taps(sides, report.notes);
   const InnerProbes inner = inner_probes(with_taps(probes, reference.dump.get(), other.dump.get()));
   if (options.layer) {
     TANDEM_TRY(report.layer, compare_layers(sides, inner.layer));
@@ -318,12 +369,14 @@ VerifyOptions levels_of_dumps(const Side& left, const Side& right, VerifyOptions
   return options;
 }
 
-/// The levels that run both sides.
+/// The levels that run both sides. Takes out of `options` those that a side cannot take part in.
 Status run_levels(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
-                  const VerifyOptions& options, VerifyReport& report) {
+                  VerifyOptions& options, VerifyReport& report) {
   TANDEM_TRY(Model model, model_of_both(left, right, options, report.notes));
-  TANDEM_TRY(const std::vector<Probe> probes, probes_for(files, left, right, model, options));
+  TANDEM_TRY(std::vector<Probe> probes, probes_for(files, left, right, model, options));
   TANDEM_TRY(Running running, start_both(left, right, lowest_storage, std::move(model), options));
+  TANDEM_CHECK(keep_shown_levels(running, options, report.notes));
+  TANDEM_TRY(probes, runnable(running, std::move(probes), report.notes));
   const Side& reference = running.right_is_reference ? right : left;
   const Side& other = running.right_is_reference ? left : right;
   if (left.dump && right.dump)
@@ -407,7 +460,7 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   VerifyReport report;
   report.left = plain_info(*left);
   report.right = plain_info(*right);
-  const VerifyOptions levels = levels_of_dumps(*left, *right, options, report.notes);
+  VerifyOptions levels = levels_of_dumps(*left, *right, options, report.notes);
   // The others need it too: it says whether one side's weights are rounded.
   std::optional<WeightsLevel> weights;
   if (left->dump || right->dump) {
@@ -418,7 +471,9 @@ Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left_spec, 
   }
   report.basis.left_rules_sha256 = rules_sha256(left->rules);
   report.basis.right_rules_sha256 = rules_sha256(right->rules);
-  if (levels.layer || levels.module || levels.model || levels.generation) {
+  // A foreign side is asked whether the files' weights are what it runs.
+  const bool foreign = left->engine == EngineKind::keras_hub || right->engine == EngineKind::keras_hub;
+  if (levels.layer || levels.module || levels.model || levels.generation || foreign) {
     const DType narrowest = weights ? weights->narrowest.value_or(DType::f32) : DType::f32;
     TANDEM_CHECK(run_levels(files, *left, *right, narrowest, levels, report));
   }

@@ -58,10 +58,11 @@ struct VerifyReport {
 };
 Json to_json(const VerifyReport& report);
 
-/// Compares two sides. The hf side is the reference, else a dump that hf made; where there are none or two,
-/// the left one. A dump gives the probes, and has no weights: levels that it has nothing for are left out,
-/// with a note; float64 is that of the other side. Errors: those of opening, rules and engines. A difference
-/// is no error: see equal().
+/// Compares two sides. The hf side is the reference, else a dump that hf made, and a foreign one (keras_hub)
+/// none if it can be helped; else it is the left one. A dump gives the probes, and has no weights: levels
+/// that it has nothing for are left out, with a note; so is what a side says it cannot show or run. With a
+/// dump, float64 is that of the other side. Errors: those of opening, rules and engines; verify_c9
+/// (unsupported) nothing is left to compare. A difference is no error: see equal().
 Result<VerifyReport> verify(const FileSystem& files, const SideSpec& left, const SideSpec& right,
                             const VerifyOptions& options);
 
