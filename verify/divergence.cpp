@@ -389,16 +389,9 @@ class Search {
 
   /// The taps of a layer with the edit in force against the other side's.
   struct Vanishing {
-<<<<<<< ours
-    bool all = false;    ///< none is left
-    bool first = false;  ///< none is left at the first tap that differed
-    double first_left = 0;
-    double left = 0;  ///< the most that is left of one, as a share
-=======
     bool all = false;    ///< no tap is out of line
     bool first = false;  ///< none up to the first that was: later ones may have a fault of their own
     double left = HUGE_VAL, first_left = HUGE_VAL;  ///< of the worst tap, of the first that was out of line
->>>>>>> theirs
   };
   Result<Vanishing> layer_vanishes(const Walk& walk, const LayerPlace& layer, const HostTensors& others,
                                    const HostTensors& float64, const HostTensors& float32, bool rounded) {
@@ -406,15 +399,9 @@ class Search {
     for (const TapPlace& tap : layer.taps)
       if (tap.tap != layer.route_tap) names.push_back(tap.value);
     auto expected = sides_.exact->values(walk.entry, walk.scope, walk.given, names);
-<<<<<<< ours
-    if (!expected.ok()) return Vanishing{false, false, HUGE_VAL, HUGE_VAL};
-    Vanishing found{true, false, 0, 0};
-    bool any = false;
-=======
     if (!expected.ok()) return Vanishing();
     bool all = true, any = false, passed_first = false;
     Vanishing found{false, true, 0, HUGE_VAL};
->>>>>>> theirs
     for (const std::string& name : names) {
       if (!others.contains(name)) continue;
       const HostTensor* narrow = float32.contains(name) ? &float32.at(name) : nullptr;
@@ -422,14 +409,6 @@ class Search {
                  compare(walk, name, others.at(name), expected.value().at(name), narrow, &float64.at(name)));
       TANDEM_TRY(const Judged before, compare(walk, name, others.at(name), float64.at(name), narrow));
       const double share = before.rms > 0 ? now.rms / before.rms : 0;
-<<<<<<< ours
-      const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
-      if (!before.equal && !any) {
-        found.first = gone;
-        found.first_left = share;
-      }
-=======
->>>>>>> theirs
       any |= !before.equal;
       if (!before.equal) found.left = std::max(found.left, share);
       const bool gone = now.equal || (rounded && !before.equal && share < kRoundingLeft);
@@ -510,14 +489,9 @@ class Search {
           tried.explains_layer = vanishes.all;
           if (!run) {
             // A fault planted everywhere stands in a layer twice: the first tap tells, as an op does.
-<<<<<<< ours
-            tried.left = vanishes.all ? vanishes.left : vanishes.first_left;
-            tried.explains = (vanishes.all || vanishes.first) && tried.left < kMustVanish;
-=======
             tried.explains = vanishes.first ? vanishes.first_left < kMustVanish
                                             : vanishes.all && vanishes.left < kMustVanish;
             tried.left = std::min(vanishes.left, vanishes.first_left);
->>>>>>> theirs
           }
         } else if (!layer) {
           tried.explains_layer = tried.explains;
