@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = "tiny-deepseek-v3"
 FAULT = "epsilon.usual"
 DRAWN = "document.documentElement.dataset.drawn === 'yes'"
-HEIGHT = 1560  # pixels: from the verdict to the first charts
+HEIGHT = 1800  # pixels: from the verdict to the first charts
 
 
 def make_reports(tandem, folder):
