@@ -19,9 +19,9 @@ struct Place {
 };
 using Places = std::map<std::string, Place, std::less<>>;
 
-/// What the function says of its values; empty if it says nothing.
-Places places_of(const FunctionDef& function) {
-  Places places;
+/// What the function says of its values, in order; empty if it says nothing.
+std::vector<std::pair<std::string, Place>> listed_places(const FunctionDef& function) {
+  std::vector<std::pair<std::string, Place>> places;
   const auto found = function.attr().find(std::string(kValuesAttribute));
   if (found == function.attr().end()) return places;
   for (const std::string& text : found->second.list().s()) {
@@ -29,8 +29,22 @@ Places places_of(const FunctionDef& function) {
     if (first == text.npos || second == text.npos) continue;
     Place place{text.substr(second + 1), 0};
     std::from_chars(text.data() + first + 1, text.data() + second, place.dtype);
-    places.emplace(text.substr(0, first), std::move(place));
+    places.emplace_back(text.substr(0, first), std::move(place));
   }
+  return places;
+}
+
+Places places_of(const FunctionDef& function) {
+  const auto listed = listed_places(function);
+  return {listed.begin(), listed.end()};
+}
+
+/// The function's own outputs.
+Places results_of(const FunctionDef& function) {
+  Places places;
+  for (const auto& output : function.signature().output_arg())
+    if (const auto ref = function.ret().find(output.name()); ref != function.ret().end())
+      places[output.name()] = {ref->second, output.type()};
   return places;
 }
 
@@ -238,7 +252,8 @@ class Maker {
 
  private:
   Result<std::vector<Place>> outputs_in(const FunctionDef& function) const {
-    const Places places = places_of(function);
+    Places places = places_of(function);
+    if (request_.scope == Scope::entry) places.merge(results_of(function));
     std::vector<Place> outputs;
     for (const std::string& name : request_.outputs) {
       const auto place = places.find(name);
@@ -349,6 +364,25 @@ class Maker {
 };
 
 }  // namespace
+
+Result<EntryValues> entry_values(const tensorflow::MetaGraphDef& model, const std::string& signature) {
+  const Finder finder(model);
+  TANDEM_TRY(const Reached entry, finder.entry(signature));
+  EntryValues found;
+  for (const auto& [name, place] : listed_places(*entry.function))
+    found.values.push_back({name, place.dtype, node_of(place.ref)});
+  std::map<std::string, const NodeDef*> nodes;
+  for (const NodeDef& node : entry.function->node_def()) nodes[node.name()] = &node;
+  std::set<std::string> value_nodes;
+  for (const EntryValue& value : found.values) value_nodes.insert(value.node);
+  for (const auto& [name, place] : results_of(*entry.function)) {
+    auto node = nodes.find(node_of(place.ref));
+    while (node != nodes.end() && node->second->op() == "Identity" && !value_nodes.contains(node->first))
+      node = nodes.find(node_of(node->second->input(0)));
+    if (node != nodes.end()) found.results[name] = node->first;
+  }
+  return found;
+}
 
 Result<PartGraph> make_part_graph(const tensorflow::MetaGraphDef& model, const PartRequest& request) {
   if (request.outputs.empty()) return invalid("tf_c11", "no value is asked for");

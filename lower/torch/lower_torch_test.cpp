@@ -211,7 +211,8 @@ TEST(LowerTorch, TapsHaveTheirFullNamesAndErrorsTheirPlace) {
   Value<double> ones{{1, 1, 3}, {1, 1, 1}};
   const at::Tensor x = tensor_of(ones, false).to(at::kFloat);
   std::string asked;
-  const TorchWeights weights = [&](const std::string& name, at::ScalarType type) -> Result<at::Tensor> {
+  const TorchWeights weights = [&](const std::string& name, at::ScalarType type,
+                                   const TorchRows&) -> Result<at::Tensor> {
     asked = name;
     return x.select(0, 0).select(0, 0).to(type);
   };
@@ -224,7 +225,7 @@ TEST(LowerTorch, TapsHaveTheirFullNamesAndErrorsTheirPlace) {
   EXPECT_EQ(run_torch(contract, entry, {}, weights).error().text, "input 'x' is missing");
   EXPECT_EQ(run_torch(contract, entry, {{"x", x.to(at::kInt)}}, weights).error().text,
             "input 'x' is Int of rank 3, expected f32[batch, tokens, 3]");
-  const TorchWeights wrong = [&](const std::string&, at::ScalarType) -> Result<at::Tensor> {
+  const TorchWeights wrong = [&](const std::string&, at::ScalarType, const TorchRows&) -> Result<at::Tensor> {
     return x.narrow(2, 0, 2);
   };
   const auto thrown = run_torch(contract, entry, {{"x", x}}, wrong);
