@@ -1,6 +1,7 @@
 """Engines without the program: a worker as a child process, spoken to by the protocol of engines/engine.h."""
 
-import os
+import importlib.util
+import json
 import socket
 import subprocess
 import sys
@@ -12,8 +13,6 @@ from safetensors.numpy import load, save
 
 def command(engine):
     if engine == "tf":
-        import importlib.util
-
         return [BINARY_DIR / "bin" / "tandem-worker-tf", importlib.util.find_spec("tensorflow").submodule_search_locations[0]]
     return [BINARY_DIR / "bin" / "tandem-worker-torch"] if engine == "torch" else [sys.executable, ROOT / "python" / "hf_worker.py"]
 
@@ -44,14 +43,11 @@ class Worker:
         self.process.wait(timeout=60)
 
     def call(self, words, tensors=None):
-        # safetensors.numpy leaves words out of an empty file's sight; one tensor more does no harm to loading.
         frame = save(tensors or {}, metadata=words)
         self.channel.write(len(frame).to_bytes(8, "little") + frame)
         self.channel.flush()
         size = int.from_bytes(self.channel.read(8), "little")
         reply = self.channel.read(size)
-        import json
-
         header = json.loads(reply[8 : 8 + int.from_bytes(reply[:8], "little")])
         words = header.get("__metadata__", {})
         if words.get("ok") != "1":
@@ -66,10 +62,13 @@ class Worker:
 
     def memory(self, row):
         """Bytes of a row of /proc/PID/status: VmHWM is the most that was resident."""
-        for line in open(f"/proc/{self.process.pid}/status"):
-            if line.startswith(row + ":"):
-                return int(line.split()[1]) * 1024
-        raise KeyError(row)
+        return resident(self.process.pid, row)
+
+
+def resident(pid, row):
+    """None of a process that has ended."""
+    with open(f"/proc/{pid}/status") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith(row + ":")), None)
 
 
 def inputs_of(ids):

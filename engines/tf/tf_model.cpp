@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 #include "engines/tf/signature.h"
@@ -334,6 +335,8 @@ Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Wo
   const int threads = atoi(word(words, "threads").c_str());
   if (word(words, "stream") == "1") {
     give_freed_memory_back();
+    // TensorFlow's own pool, made at the first tensor, keeps what it once had.
+    setenv("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1", 1);
     TANDEM_CHECK(model->load_to_stream(word(words, "path"), threads));
   } else {
     TANDEM_CHECK(model->load(word(words, "path"), threads));
