@@ -19,16 +19,30 @@ struct Place {
 };
 using Places = std::map<std::string, Place, std::less<>>;
 
+/// "node:output:0" -> "node", "^node" -> "node"; an argument's ref is its bare name.
+std::string node_of(std::string_view ref) {
+  if (ref.starts_with('^')) ref.remove_prefix(1);
+  return std::string(ref.substr(0, ref.find(':')));
+}
+
 /// What the function says of its values, in order; empty if it says nothing.
 std::vector<std::pair<std::string, Place>> listed_places(const FunctionDef& function) {
   std::vector<std::pair<std::string, Place>> places;
-  const auto found = function.attr().find(std::string(kValuesAttribute));
-  if (found == function.attr().end()) return places;
-  for (const std::string& text : found->second.list().s()) {
+  std::set<std::string> names;
+  const tensorflow::AttrValue* list = nullptr;
+  for (const auto& argument : function.signature().input_arg()) names.insert(argument.name());
+  for (const NodeDef& node : function.node_def()) {
+    names.insert(node.name());
+    if (const auto found = node.attr().find(std::string(kValuesAttribute)); found != node.attr().end())
+      list = &found->second;
+  }
+  if (!list) return places;
+  for (const std::string& text : list->list().s()) {
     const size_t first = text.find(' '), second = text.find(' ', first + 1);
     if (first == text.npos || second == text.npos) continue;
     Place place{text.substr(second + 1), 0};
     std::from_chars(text.data() + first + 1, text.data() + second, place.dtype);
+    if (!names.contains(node_of(place.ref))) return {};  // written again by something that renamed nodes
     places.emplace_back(text.substr(0, first), std::move(place));
   }
   return places;
@@ -46,12 +60,6 @@ Places results_of(const FunctionDef& function) {
     if (const auto ref = function.ret().find(output.name()); ref != function.ret().end())
       places[output.name()] = {ref->second, output.type()};
   return places;
-}
-
-/// "node:output:0" -> "node", "^node" -> "node"; an argument's ref is its bare name.
-std::string node_of(std::string_view ref) {
-  if (ref.starts_with('^')) ref.remove_prefix(1);
-  return std::string(ref.substr(0, ref.find(':')));
 }
 
 const std::string* called_function(const NodeDef& node) {
@@ -205,6 +213,7 @@ Cut cut(const FunctionDef& source, const std::string& name, const std::map<std::
     if (!needed_nodes.contains(node.name())) continue;
     NodeDef* copy = function.add_node_def();
     *copy = node;
+    copy->mutable_attr()->erase(std::string(kValuesAttribute));
     for (std::string& input : *copy->mutable_input()) input = renamed(input);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -214,7 +223,7 @@ Cut cut(const FunctionDef& source, const std::string& name, const std::map<std::
     (*function.mutable_ret())[output->name()] = renamed(outputs[i].ref);
   }
   for (const auto& [key, value] : source.attr())
-    if (key != kValuesAttribute && key != "_input_shapes") (*function.mutable_attr())[key] = value;
+    if (key != "_input_shapes") (*function.mutable_attr())[key] = value;
   function.mutable_signature()->set_is_stateful(true);
   return result;
 }

@@ -40,8 +40,9 @@ tensorflow::DataType tf_dtype(DType dtype);
 /// Fixed axes as they are, named axes as -1.
 std::vector<int64_t> static_shape(const TensorType& type);
 
-/// The function attribute that says where each contract value is: a list of "name dtype-number ref"
-/// ("q_rotated 1 q_rotated/concat:output:0"). TensorFlow keeps attributes that begin with "_".
+/// The attribute that says where each contract value of a function is: a list of "name dtype-number ref"
+/// ("q_rotated 1 q_rotated/concat:output:0"). It stands on the function's first node: TensorFlow keeps a
+/// node's attributes that begin with "_", but Python loads no function with attributes that it does not know.
 inline constexpr std::string_view kValuesAttribute = "_tandem_values";
 
 class FunctionBuilder {
@@ -57,6 +58,8 @@ class FunctionBuilder {
   void result(const std::string& name, const Tensor& tensor);
   void variant_result(const std::string& name, const std::string& ref);
   void set_attribute(const Attr& attribute);
+  /// On the first node; there must be one.
+  void set_node_attribute(const Attr& attribute);
   tensorflow::FunctionDef finish();
 
   /// The readable prefix of the nodes that follow ("self_attn.q_proj/").
