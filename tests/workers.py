@@ -33,7 +33,12 @@ class Worker:
         )
         theirs.close()
         self.channel = ours.makefile("rwb")
-        self.info, _ = self.call({"op": "load", "path": str(folder), "threads": "1", "dtype": "float32", **words})
+        ours.close()
+        try:
+            self.info, _ = self.call({"op": "load", "path": str(folder), "threads": "1", "dtype": "float32", **words})
+        except Exception:
+            self.__exit__()
+            raise
 
     def __enter__(self):
         return self
