@@ -60,6 +60,7 @@ constexpr const char* kFooter =
     "  tandem verify hf:./deepseek-llm-7b tf:./llm.savedmodel --certificate out.json\n"
     "                                             then tandem sign out.json --key private.pem\n"
     "  tandem verify dump:llm.dump tf:./llm.savedmodel\n"
+    "  tandem verify hf:./deepseek-v3 tf:./v3.savedmodel --stream\n"
     "\n"
     "Ends 0 when equal, 1 when not.";
 
@@ -330,6 +331,10 @@ void add_verify(CLI::App& app, Session& session) {
       ->check(positive_number());
   command->add_option("--certificate", flags->certificate,
                       "Write what was compared, how and with what result, with the hash of every file");
+  command->add_flag(
+      "--stream", flags->options.engine.stream,
+      "For models larger than memory: a layer at a time on both sides. Same figures; weights are "
+      "read again for each run");
   add_accepted_keys(*command, flags->accepted_keys);
   add_limits(*command, flags->options.limits);
   command->callback([flags, &session] { session.outcome = verify_command(*flags, session.json); });

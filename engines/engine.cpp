@@ -230,12 +230,12 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   if (what != PathKind::directory) return missing("engine_c6", "{} is not a folder with a model", path);
   TANDEM_TRY(const WorkerCommand command, worker_command(engine));
   TANDEM_TRY(auto process, WorkerProcess::start(command));
-  const Words load{
-      {"op", "load"},
-      {"path", path},
-      {"threads", std::to_string(options.threads)},
-      {"dtype", options.dtype},
-      {"accepted_keys", join_names({options.accepted_keys.begin(), options.accepted_keys.end()})}};
+  Words load{{"op", "load"},
+             {"path", path},
+             {"threads", std::to_string(options.threads)},
+             {"dtype", options.dtype},
+             {"accepted_keys", join_names({options.accepted_keys.begin(), options.accepted_keys.end()})}};
+  if (options.stream) load["stream"] = "1";
   auto reply = process->call({load, {}}, options.timeout_s);
   if (!reply.ok()) {
     Error error = std::move(reply).error();
@@ -245,6 +245,7 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   EngineInfo info = std::move(reply.value().words);
   info.erase("ok");
   info["path"] = path;
+  if (options.stream) info["stream"] = "1";
   return std::unique_ptr<Engine>(
       std::make_unique<WorkerEngine>(std::move(process), std::move(info), options.timeout_s));
 }

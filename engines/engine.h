@@ -5,7 +5,7 @@
 //
 // Protocol: a Unix socket pair (the worker's is file descriptor 3). Every message, both ways, is a u64 LE
 // length and one safetensors file whose __metadata__ holds the words:
-//   -> op=load path=... [threads=N]                 <- ok=1 engine=tensorflow version=2.21.0 ...
+//   -> op=load path=... [threads=N] [stream=1]      <- ok=1 engine=tensorflow version=2.21.0 ...
 //   -> op=encode (text: u8 [bytes])                 <- ok=1 (ids: i32 [tokens])       hf alone, and
 //   -> op=decode (ids: i32 [tokens])                <- ok=1 (text: u8 [bytes])        likewise
 //   -> op=run entry=... outputs=a,b [tokens=last] (tensors: the inputs)   <- ok=1 (tensors: the outputs asked
@@ -39,6 +39,8 @@ struct EngineOptions {
       "float32";  ///< arithmetic of hf (float32, float64, bfloat16, float16); torch takes float32 for what
                   ///< the contract says, or float64; tf follows its graph. Results of float64 are f64
   double timeout_s = 600;
+  bool stream = false;  ///< weights are read when they are needed and dropped after it, a layer or less at a
+                        ///< time (docs/streaming.md); results are the same
   std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 

@@ -1,5 +1,6 @@
 #include "engines/serve.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,6 +85,8 @@ void serve_and_exit(const ModelLoader& load) {
   fflush(nullptr);
   _exit(served.ok() ? 0 : exit_code(served.error().kind));
 }
+
+void give_freed_memory_back() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
 
 bool is_wanted(const std::vector<std::string>& outputs, std::string_view name) {
   return outputs.empty() || std::find(outputs.begin(), outputs.end(), name) != outputs.end();

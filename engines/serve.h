@@ -29,6 +29,10 @@ Status serve(int socket, const ModelLoader& load);
 /// goodbyes.
 [[noreturn]] void serve_and_exit(const ModelLoader& load);
 
+/// For workers that stream: gives blocks of 1 MiB and more back to the system when they are freed. Without
+/// it glibc takes the first such block that is freed for a sign to keep all up to 32 MiB.
+void give_freed_memory_back();
+
 /// True if a tensor is wanted: outputs is empty, or names it.
 bool is_wanted(const std::vector<std::string>& outputs, std::string_view name);
 

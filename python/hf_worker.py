@@ -8,7 +8,9 @@ What is done differently from a plain from_pretrained, and why:
 - fp8 weights are dequantised here, block by block: transformers derives the block size from rows / scale rows, which is
   wrong for ragged blocks;
 - weights that neither the model nor an MTP layer has a place for are an error;
-- dynamic rotary frequencies are reset before each run, so that a result does not hang on earlier ones.
+- dynamic rotary frequencies are reset before each run, so that a result does not hang on earlier ones;
+- when streaming, the model has no weights of its own: each module reads its own from the files before it runs and drops
+  them after it, and each expert's are read when the mixture asks for that expert.
 """
 
 import contextlib
@@ -40,6 +42,19 @@ def dequantize(codes, scales, block):
     return codes.float() * scales
 
 
+SCALE_SUFFIX = "_scale_inv"
+
+
+def is_fp8(tensor):
+    return tensor.dtype.itemsize == 1 and tensor.is_floating_point()
+
+
+def scale_name(name, names):
+    if name + SCALE_SUFFIX not in names:
+        raise WorkerError("invalid", f"{name} is fp8 and has no {name + SCALE_SUFFIX}", "C1")
+    return name + SCALE_SUFFIX
+
+
 def dequantized_weights(folder, block):
     """All weights of an fp8 checkpoint: those with a scale in float32, the others as they are."""
     from safetensors import safe_open
@@ -48,15 +63,12 @@ def dequantized_weights(folder, block):
     for path in weight_files(folder):
         with safe_open(path, framework="pt") as file:
             raw.update({name: file.get_tensor(name) for name in file.keys()})
-    suffix = "_scale_inv"
     weights = {}
     for name, tensor in raw.items():
-        if name.endswith(suffix):
+        if name.endswith(SCALE_SUFFIX):
             continue
-        if tensor.dtype.itemsize == 1 and tensor.is_floating_point():
-            if name + suffix not in raw:
-                raise WorkerError("invalid", f"{name} is fp8 and has no {name + suffix}", "C1")
-            tensor = dequantize(tensor, raw[name + suffix], block)
+        if is_fp8(tensor):
+            tensor = dequantize(tensor, raw[scale_name(name, raw)], block)
         weights[name] = tensor
     return weights
 
@@ -78,7 +90,7 @@ def check_loading(info, config):
         raise WorkerError("invalid", "transformers did not take the checkpoint whole: " + shown, "hf_c2")
 
 
-def load_model(path, dtype):
+def load_model(path, dtype, stream=False):
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -94,19 +106,180 @@ def load_model(path, dtype):
         "output_loading_info": True,
     }
     quantization = getattr(config, "quantization_config", None)
-    if quantization is None:
-        model, info = AutoModelForCausalLM.from_pretrained(path, config=config, **options)
-    else:
+    block = None
+    if quantization is not None:
         quantization = quantization if isinstance(quantization, dict) else quantization.to_dict()
         method, block = quantization.get("quant_method"), quantization.get("weight_block_size")
         if method != "fp8" or not block:
             raise WorkerError("unsupported", f"quantization {method!r} with weight_block_size {block}", "hf_c3")
         del config.quantization_config
+    if stream:
+        return streamed_model(StreamedWeights(path, block), config, options["dtype"])
+    if block is None:
+        model, info = AutoModelForCausalLM.from_pretrained(path, config=config, **options)
+    else:
         weights = dequantized_weights(path, block)
         model_class = AutoModelForCausalLM._model_mapping[type(config)]
         model, info = model_class.from_pretrained(None, config=config, state_dict=weights, **options)
     check_loading(info, model.config)
     return model.eval()
+
+
+# ---- streaming --------------------------------------------------------------------------------------------------------
+
+
+class StreamedWeights:
+    """The weights of a folder, read one at a time. A file is open no longer than a read takes: pages of a mapped file
+    count as memory of ours as long as it is mapped."""
+
+    def __init__(self, folder, block):
+        from safetensors import safe_open
+
+        self.block = block  # of fp8 scales; None for a checkpoint without
+        self.files, self.shapes = {}, {}
+        for path in weight_files(folder):
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():
+                    self.files[name] = path
+                    self.shapes[name] = list(file.get_slice(name).get_shape())
+
+    def names(self):
+        """Those that are weights of a model: without fp8 scales."""
+        return {name for name in self.files if self.block is None or not name.endswith(SCALE_SUFFIX)}
+
+    def read(self, name, dtype):
+        """A copy, so that the file can be closed."""
+        from safetensors import safe_open
+
+        import torch
+
+        with safe_open(self.files[name], framework="pt") as file:
+            tensor = file.get_tensor(name)
+            if self.block is None or not is_fp8(tensor):
+                return tensor.to(dtype, copy=True)
+            return dequantize(tensor, self.read(scale_name(name, self.files), torch.float32), self.block).to(dtype)
+
+
+class StreamedExperts:
+    """Stands for a parameter [experts, ...]; one expert is read when it is asked for."""
+
+    def __init__(self, weights, names, dtype):
+        self.weights, self.names, self.dtype = weights, names, dtype  # names: for each expert, what is joined
+
+    def __getitem__(self, expert):
+        import torch
+
+        parts = [self.weights.read(name, self.dtype) for name in self.names[int(expert)]]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+# Parameters that transformers makes of one tensor an expert, and which tensors those are.
+EXPERT_PARTS = {"experts.gate_up_proj": ("gate_proj", "up_proj"), "experts.down_proj": ("down_proj",)}
+
+
+def expert_parts(name):
+    return next((parts for end, parts in EXPERT_PARTS.items() if name.endswith("." + end)), None)
+
+
+def sources_of(name, tensor):
+    """The tensors of the checkpoint that a parameter or buffer is made of, and their shapes: for each expert a list."""
+    parts = expert_parts(name)
+    if parts is None:
+        return [[(name, list(tensor.shape))]]
+    at, experts = name.rpartition(".")[0], tensor.shape[0]
+    shape = [tensor.shape[1] // len(parts), tensor.shape[2]]
+    return [[(f"{at}.{expert}.{part}.weight", shape) for part in parts] for expert in range(experts)]
+
+
+def tied_name(name, tied, files):
+    """Where a weight lies that the files may have under the name that it is tied to."""
+    twins = [name, *(b for a, b in tied.items() if a == name), *(a for a, b in tied.items() if b == name)]
+    return next((twin for twin in twins if twin in files), name)
+
+
+def check_streamed(model, weights):
+    """What check_loading asks, of names and shapes alone."""
+    tied = getattr(model, "all_tied_weights_keys", {})
+    expected = dict(source for key, tensor in model.state_dict().items() for each in sources_of(key, tensor) for source in each)
+    found = {name: tied_name(name, tied, weights.files) for name in expected}
+    check_loading(
+        {
+            "missing_keys": [name for name, place in found.items() if place not in weights.files],
+            "unexpected_keys": weights.names() - set(found) - set(found.values()),
+            "mismatched_keys": [
+                (name, weights.shapes[place], expected[name])
+                for name, place in found.items()
+                if place in weights.files and weights.shapes[place] != expected[name]
+            ],
+        },
+        model.config,
+    )
+
+
+def stream_module(module, weights, sources):
+    """The module's parameters come before it runs and go after it. sources: parameter -> (tensor's name, dtype)."""
+    import torch
+
+    absent = dict(module._parameters)
+
+    def come(module, _):
+        for key, source in sources.items():
+            module._parameters[key] = torch.nn.Parameter(weights.read(*source), requires_grad=False)
+
+    def go(module, *_):
+        module._parameters.update(absent)
+
+    module.register_forward_pre_hook(come)
+    module.register_forward_hook(go, always_call=True)
+
+
+def streamed_model(weights, config, dtype):
+    """The model without weights in memory. Buffers are small and stay."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="eager", trust_remote_code=False)
+    check_streamed(model, weights)
+    tied = getattr(model, "all_tied_weights_keys", {})
+    wide = set()  # what from_pretrained keeps in float32
+    if dtype in (torch.float16, torch.bfloat16):
+        wide.update(getattr(model, "_keep_in_fp32_modules_strict", None) or ())
+    if dtype == torch.float16:
+        wide.update(getattr(model, "_keep_in_fp32_modules", None) or ())
+
+    def dtype_of(name):
+        return torch.float32 if any(word in name for word in wide) else dtype
+
+    for at, module in list(model.named_modules()):
+        prefix = at + "." if at else ""
+        if module._non_persistent_buffers_set:  # rotary frequencies: computed from the config, not read
+            parent, _, child = at.rpartition(".")
+            setattr(model.get_submodule(parent), child, type(module)(config=module.config))
+            continue
+        for key in list(module._buffers):
+            module._buffers[key] = weights.read(prefix + key, dtype_of(prefix + key))
+        sources = {}
+        for key, tensor in list(module._parameters.items()):
+            name = prefix + key
+            if tensor is None:  # a bias that there is none of
+                continue
+            if expert_parts(name):
+                del module._parameters[key]
+                names = [[part for part, _ in parts] for parts in sources_of(name, tensor)]
+                module.__dict__[key] = StreamedExperts(weights, names, dtype_of(name))
+            else:
+                sources[key] = (tied_name(name, tied, weights.files), dtype_of(name))
+        if sources:
+            stream_module(module, weights, sources)
+    return model.eval()
+
+
+def give_freed_memory_back():
+    """As in engines/serve.h: freed blocks of 1 MiB and more go back to the system."""
+    import ctypes
+
+    ctypes.CDLL(None).mallopt(-3, 1 << 20)  # M_MMAP_THRESHOLD
 
 
 # ---- running ----------------------------------------------------------------------------------------------------------
@@ -333,7 +506,10 @@ class Worker:
         if int(words.get("threads", "0")) > 0:
             torch.set_num_threads(int(words["threads"]))
         dtype = words.get("dtype", "float32")
-        self.model = load_model(words["path"], dtype)
+        stream = words.get("stream") == "1"
+        if stream:
+            give_freed_memory_back()
+        self.model = load_model(words["path"], dtype, stream)
         self.folder = words["path"]
         return {
             "ok": "1",

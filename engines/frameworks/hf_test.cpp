@@ -102,6 +102,24 @@ TEST(Hf, Fp8IsDequantisedByRule) {
   EXPECT_LT(difference, 1.5);   // of logits up to 15: e4m3 keeps 3 bits of mantissa
 }
 
+TEST(Hf, StreamedResultsAreTheSameBits) {
+  for (const char* example : {"tiny-deepseek-v3", "tiny-deepseek-v3-fp8"}) {
+    const std::string folder = std::string(TANDEM_SOURCE_DIR "/examples/") + example;
+    const auto whole = started(EngineKind::hf, folder, {.threads = 1});
+    const auto stream = started(EngineKind::hf, folder, {.threads = 1, .stream = true});
+    ASSERT_TRUE(whole && stream);
+    for (const std::vector<std::string>& outputs :
+         {std::vector<std::string>{}, std::vector<std::string>{"logits", "experts", "router_margin"}}) {
+      const std::string entry = outputs.empty() ? "taps" : "logits";
+      const auto a = whole->run(entry, one_row({5, 6, 7, 8}), outputs);
+      const auto b = stream->run(entry, one_row({5, 6, 7, 8}), outputs);
+      ASSERT_TRUE(a.ok() && b.ok());
+      EXPECT_EQ(a.value().size(), b.value().size());
+      for (const auto& [name, tensor] : a.value()) EXPECT_EQ(tensor.data, b.value().at(name).data) << name;
+    }
+  }
+}
+
 TEST(Hf, MissingTransformersIsOneClearLine) {
   const ScopedVariable python("TANDEM_PYTHON", "/usr/bin/python3");
   const auto engine = Engine::start(EngineKind::hf, kExample);

@@ -74,6 +74,13 @@ TEST_F(TfEngine, TensorFlowsOwnErrorIsOneLineAndTheWorkerLivesOn) {
   EXPECT_TRUE(engine_->run("logits", one_row({1})).ok());
 }
 
+TEST_F(TfEngine, ASavedModelOfPythonsCannotBeStreamed) {
+  const auto engine = Engine::start(EngineKind::tf, folder_, {.stream = true});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(engine.error().message(), HasSubstr("do not say where their values are"));
+}
+
 TEST(Tf, FolderThatIsNoSavedModel) {
   const auto engine = Engine::start(EngineKind::tf, TANDEM_SOURCE_DIR "/docs");
   ASSERT_FALSE(engine.ok());

@@ -121,6 +121,22 @@ TEST(Torch, BadRequestsAreNamed) {
   EXPECT_TRUE(torch->run("logits", one_row({5})).ok());
 }
 
+TEST(Torch, StreamedResultsAreTheSameBits) {
+  for (const char* dtype : {"float32", "float64"}) {
+    const auto whole =
+        started(EngineKind::torch, kExamples + "tiny-deepseek-v3", {.threads = 1, .dtype = dtype});
+    const auto stream = started(EngineKind::torch, kExamples + "tiny-deepseek-v3",
+                                {.threads = 1, .dtype = dtype, .stream = true});
+    ASSERT_TRUE(whole && stream);
+    EXPECT_EQ(stream->info().at("stream"), "1");
+    EXPECT_FALSE(whole->info().contains("stream"));
+    const auto a = whole->run("taps", one_row({5, 6, 7, 8})), b = stream->run("taps", one_row({5, 6, 7, 8}));
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_GT(a.value().size(), 70u);
+    for (const auto& [name, tensor] : a.value()) EXPECT_EQ(tensor.data, b.value().at(name).data) << name;
+  }
+}
+
 TEST(Torch, FolderWithoutAModel) {
   const auto engine = Engine::start(EngineKind::torch, TANDEM_SOURCE_DIR "/docs");
   ASSERT_FALSE(engine.ok());

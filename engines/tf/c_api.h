@@ -59,6 +59,7 @@ namespace tandem {
   F(TF_SessionOptions*, TF_NewSessionOptions, ())                                                         \
   F(void, TF_DeleteSessionOptions, (TF_SessionOptions*))                                                  \
   F(void, TF_SetConfig, (TF_SessionOptions*, const void* config_proto, size_t bytes, TF_Status*))         \
+  F(TF_Session*, TF_NewSession, (TF_Graph*, const TF_SessionOptions*, TF_Status*))                        \
   F(void, TF_DeleteSession, (TF_Session*, TF_Status*))                                                    \
   F(TF_Session*, TF_LoadSessionFromSavedModel,                                                            \
     (const TF_SessionOptions*, const TF_Buffer* run_options, const char* folder, const char* const* tags, \

@@ -19,27 +19,47 @@ struct Place {
 };
 using Places = std::map<std::string, Place, std::less<>>;
 
-/// What the function says of its values; empty if it says nothing.
-Places places_of(const FunctionDef& function) {
-  Places places;
-  const auto& nodes = function.node_def();
-  const auto says = [](const NodeDef& node) { return node.attr().contains(std::string(kValuesAttribute)); };
-  const auto node = std::find_if(nodes.begin(), nodes.end(), says);
-  if (node == nodes.end()) return places;
-  for (const std::string& text : node->attr().at(std::string(kValuesAttribute)).list().s()) {
-    const size_t first = text.find(' '), second = text.find(' ', first + 1);
-    if (first == text.npos || second == text.npos) continue;
-    Place place{text.substr(second + 1), 0};
-    std::from_chars(text.data() + first + 1, text.data() + second, place.dtype);
-    places.emplace(text.substr(0, first), std::move(place));
-  }
-  return places;
-}
-
 /// "node:output:0" -> "node", "^node" -> "node"; an argument's ref is its bare name.
 std::string node_of(std::string_view ref) {
   if (ref.starts_with('^')) ref.remove_prefix(1);
   return std::string(ref.substr(0, ref.find(':')));
+}
+
+/// What the function says of its values, in order; empty if it says nothing.
+std::vector<std::pair<std::string, Place>> listed_places(const FunctionDef& function) {
+  std::vector<std::pair<std::string, Place>> places;
+  std::set<std::string> names;
+  const tensorflow::AttrValue* list = nullptr;
+  for (const auto& argument : function.signature().input_arg()) names.insert(argument.name());
+  for (const NodeDef& node : function.node_def()) {
+    names.insert(node.name());
+    if (const auto found = node.attr().find(std::string(kValuesAttribute)); found != node.attr().end())
+      list = &found->second;
+  }
+  if (!list) return places;
+  for (const std::string& text : list->list().s()) {
+    const size_t first = text.find(' '), second = text.find(' ', first + 1);
+    if (first == text.npos || second == text.npos) continue;
+    Place place{text.substr(second + 1), 0};
+    std::from_chars(text.data() + first + 1, text.data() + second, place.dtype);
+    if (!names.contains(node_of(place.ref))) return {};  // written again by something that renamed nodes
+    places.emplace_back(text.substr(0, first), std::move(place));
+  }
+  return places;
+}
+
+Places places_of(const FunctionDef& function) {
+  const auto listed = listed_places(function);
+  return {listed.begin(), listed.end()};
+}
+
+/// The function's own outputs.
+Places results_of(const FunctionDef& function) {
+  Places places;
+  for (const auto& output : function.signature().output_arg())
+    if (const auto ref = function.ret().find(output.name()); ref != function.ret().end())
+      places[output.name()] = {ref->second, output.type()};
+  return places;
 }
 
 const std::string* called_function(const NodeDef& node) {
@@ -193,6 +213,7 @@ Cut cut(const FunctionDef& source, const std::string& name, const std::map<std::
     if (!needed_nodes.contains(node.name())) continue;
     NodeDef* copy = function.add_node_def();
     *copy = node;
+    copy->mutable_attr()->erase(std::string(kValuesAttribute));
     for (std::string& input : *copy->mutable_input()) input = renamed(input);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -240,7 +261,8 @@ class Maker {
 
  private:
   Result<std::vector<Place>> outputs_in(const FunctionDef& function) const {
-    const Places places = places_of(function);
+    Places places = places_of(function);
+    if (request_.scope == Scope::entry) places.merge(results_of(function));
     std::vector<Place> outputs;
     for (const std::string& name : request_.outputs) {
       const auto place = places.find(name);
@@ -351,6 +373,25 @@ class Maker {
 };
 
 }  // namespace
+
+Result<EntryValues> entry_values(const tensorflow::MetaGraphDef& model, const std::string& signature) {
+  const Finder finder(model);
+  TANDEM_TRY(const Reached entry, finder.entry(signature));
+  EntryValues found;
+  for (const auto& [name, place] : listed_places(*entry.function))
+    found.values.push_back({name, place.dtype, node_of(place.ref)});
+  std::map<std::string, const NodeDef*> nodes;
+  for (const NodeDef& node : entry.function->node_def()) nodes[node.name()] = &node;
+  std::set<std::string> value_nodes;
+  for (const EntryValue& value : found.values) value_nodes.insert(value.node);
+  for (const auto& [name, place] : results_of(*entry.function)) {
+    auto node = nodes.find(node_of(place.ref));
+    while (node != nodes.end() && node->second->op() == "Identity" && !value_nodes.contains(node->first))
+      node = nodes.find(node_of(node->second->input(0)));
+    if (node != nodes.end()) found.results[name] = node->first;
+  }
+  return found;
+}
 
 Result<PartGraph> make_part_graph(const tensorflow::MetaGraphDef& model, const PartRequest& request) {
   if (request.outputs.empty()) return invalid("tf_c11", "no value is asked for");

@@ -30,8 +30,22 @@ struct PartGraph {
   std::vector<std::string> feeds;  ///< of `given`, those that are needed
 };
 
-/// Errors: tf_c10 (unsupported) the functions behind the signature do not say where their values are; tf_c11
-/// (invalid) no value of that name; tf_c12 (invalid) an input that is needed is not given.
+/// The values of an entry in the order in which they are computed.
+struct EntryValue {
+  std::string name;
+  int dtype;         ///< tensorflow.DataType
+  std::string node;  ///< of the function, that makes it
+};
+struct EntryValues {
+  std::vector<EntryValue> values;
+  std::map<std::string, std::string> results;  ///< the function's own outputs and the nodes that make them
+};
+/// Errors: tf_c10.
+Result<EntryValues> entry_values(const tensorflow::MetaGraphDef& model, const std::string& signature);
+
+/// Names in a request are of values, and in an entry of its outputs too (taps inside a layer are no values of
+/// the entry). Errors: tf_c10 (unsupported) the functions behind the signature do not say where their values
+/// are; tf_c11 (invalid) no value of that name; tf_c12 (invalid) an input that is needed is not given.
 Result<PartGraph> make_part_graph(const tensorflow::MetaGraphDef& model, const PartRequest& request);
 
 }  // namespace tandem

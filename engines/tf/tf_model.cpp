@@ -1,10 +1,13 @@
 #include "engines/tf/tf_model.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
-#include "engines/tf/part_graph.h"
 #include "engines/tf/signature.h"
+#include "engines/tf/stream_graph.h"
+#include "formats/saved_model/saved_model.h"
 
 namespace tandem {
 namespace {
@@ -61,10 +64,7 @@ class TfModel : public ServedModel {
 
   Status load(const std::string& path, int threads) {
     StatusBox status(api_);
-    const Owned<TF_SessionOptions> options(api_.TF_NewSessionOptions(), api_.TF_DeleteSessionOptions);
-    const std::string config = thread_config(threads);
-    if (!config.empty()) api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
-    TANDEM_CHECK(status.taken());
+    TANDEM_TRY(const auto options, session_options(threads));
     const Owned<TF_Buffer> meta_graph(api_.TF_NewBuffer(), api_.TF_DeleteBuffer);
     const char* const tags[] = {"serve"};
     session_ = api_.TF_LoadSessionFromSavedModel(options.get(), nullptr, path.c_str(), tags, 1, graph_.get(),
@@ -76,64 +76,119 @@ class TfModel : public ServedModel {
     return {};
   }
 
+  /// The graph without its weights: each part restores its own.
+  Status load_to_stream(const std::string& path, int threads) {
+    TANDEM_TRY(SavedModelFolder folder, open_saved_model(real_files(), path));
+    for (tensorflow::MetaGraphDef& graph : *folder.proto.mutable_meta_graphs())
+      if (std::ranges::count(graph.meta_info_def().tags(), "serve") != 0) model_ = std::move(graph);
+    if (!model_) return invalid("tf_c2", "no graph with the tag \"serve\"").at(path);
+    definition_ = model_->SerializeAsString();
+    TANDEM_TRY(signatures_, signatures_of(std::as_bytes(std::span(definition_))));
+    TANDEM_CHECK(entry_values(*model_, "with_positions"));
+    TANDEM_TRY(stream_, checkpoint_keys(*model_, path));
+    PartGraph whole;
+    whole.graph = model_->graph_def();
+    TANDEM_CHECK(import(whole, ""));
+    StatusBox status(api_);
+    TANDEM_TRY(const auto options, session_options(threads));
+    session_ = api_.TF_NewSession(graph_.get(), options.get(), status.get());
+    return status.taken();
+  }
+
   EngineInfo info() const override { return {{"engine", "tensorflow"}, {"version", api_.TF_Version()}}; }
 
   Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                           const std::vector<std::string>& outputs) override {
     TANDEM_TRY(const Signature* const signature, signature_for(signatures_, entry));
     TANDEM_CHECK(check_inputs(*signature, inputs));
-
-    std::vector<TF_Output> sources, targets;
-    std::vector<Owned<TF_Tensor>> feeds;
-    std::vector<TF_Tensor*> values;
-    for (const auto& [name, tensor] : inputs) {
-      TANDEM_TRY(sources.emplace_back(), place(signature->inputs.at(name).tensor));
-      TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(tensor));
-      values.push_back(feed.get());
-      feeds.push_back(std::move(feed));
-    }
     for (const std::string& output : outputs)
       if (!signature->outputs.contains(output))
         return invalid("tf_c6", "entry '{}' has no output '{}'", entry, output);
-    std::vector<std::string> names;
+
+    SessionRun run;
     for (const auto& [name, argument] : signature->outputs) {
       if (!is_wanted(outputs, name)) continue;
-      TANDEM_TRY(targets.emplace_back(), place(argument.tensor));
-      names.push_back(name);
+      TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
+      run.names.push_back(name);
     }
-
-    return run_session(sources, values, targets, names);
+    if (stream_) return values(entry, Scope::entry, inputs, run.names);
+    for (const auto& [name, tensor] : inputs) {
+      TANDEM_CHECK(add_feed(run, signature->inputs.at(name).tensor, tensor));
+    }
+    return run_session(run);
   }
 
   Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
                              const std::vector<std::string>& outputs) override {
     PartRequest request{entry == "logits" ? "with_positions" : entry, scope, {}, outputs};
     for (const auto& [name, tensor] : given) request.given[name] = row(tensor.dtype).tensorflow;
-    TANDEM_TRY(const Imported* imported, part(request));
-    std::vector<TF_Output> sources, targets;
-    std::vector<Owned<TF_Tensor>> feeds;
-    std::vector<TF_Tensor*> tensors;
-    for (const std::string& name : imported->feeds) {
-      TANDEM_TRY(sources.emplace_back(), place(imported->prefix + "/given/" + name + ":0"));
-      TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(given.at(name)));
-      tensors.push_back(feed.get());
-      feeds.push_back(std::move(feed));
+    TANDEM_TRY(const std::vector<Imported>* steps, steps_for(request));
+    HostTensors made, wanted;
+    const auto value_of = [&](const std::string& name) -> const HostTensor& {
+      const auto value = made.find(name);
+      return value == made.end() ? given.at(name) : value->second;
+    };
+    for (const Imported& step : *steps) {
+      SessionRun run;
+      run.names = step.outputs;
+      for (const std::string& name : step.feeds) {
+        TANDEM_CHECK(add_feed(run, step.prefix + "/given/" + name + ":0", value_of(name)));
+      }
+      for (size_t i = 0; i < step.outputs.size(); ++i) {
+        TANDEM_TRY(run.targets.emplace_back(), place(fmt::format("{}/part:{}", step.prefix, i)));
+      }
+      for (const std::string& node : step.also)
+        run.also.push_back(api_.TF_GraphOperationByName(graph_.get(), (step.prefix + "/" + node).c_str()));
+      TANDEM_TRY(HostTensors results, run_session(run));
+      made.merge(results);
+      for (const std::string& name : step.finished) made.erase(name);
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      TANDEM_TRY(targets.emplace_back(), place(fmt::format("{}/part:{}", imported->prefix, i)));
+    for (const std::string& name : outputs) {
+      auto value = made.extract(name);
+      wanted[name] =
+          value ? std::move(value.mapped()) : given.at(name);  // the steps make all that is not given
     }
-    return run_session(sources, tensors, targets, outputs);
+    return wanted;
   }
 
  private:
   /// A part of the functions that has become a part of the graph.
   struct Imported {
     std::string prefix;
-    std::vector<std::string> feeds;
+    std::vector<std::string> feeds, outputs;
+    std::vector<std::string> also;   ///< nodes that are run besides
+    std::set<std::string> finished;  ///< values that are needed no more
   };
 
-  /// The part for a request; made once.
-  Result<const Imported*> part(const PartRequest& request) {
+  /// What one run of the session is given, and what it is asked for.
+  struct SessionRun {
+    std::vector<TF_Output> sources;
+    std::vector<Owned<TF_Tensor>> feeds;
+    std::vector<TF_Tensor*> values;
+    std::vector<TF_Output> targets;
+    std::vector<const TF_Operation*> also;
+    std::vector<std::string> names;  ///< of what `targets` give
+  };
+
+  Result<Owned<TF_SessionOptions>> session_options(int threads) const {
+    StatusBox status(api_);
+    Owned<TF_SessionOptions> options(api_.TF_NewSessionOptions(), api_.TF_DeleteSessionOptions);
+    const std::string config = thread_config(threads);
+    if (!config.empty()) api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
+    TANDEM_CHECK(status.taken());
+    return options;
+  }
+
+  Status add_feed(SessionRun& run, const std::string& tensor, const HostTensor& value) const {
+    TANDEM_TRY(run.sources.emplace_back(), place(tensor));
+    TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(value));
+    run.values.push_back(feed.get());
+    run.feeds.push_back(std::move(feed));
+    return {};
+  }
+
+  /// The parts for a request, in order; made once. One, unless an entry is streamed.
+  Result<const std::vector<Imported>*> steps_for(const PartRequest& request) {
     std::string key = fmt::format("{}/{}/{}", request.signature, static_cast<int>(request.scope),
                                   fmt::join(request.outputs, ","));
     for (const auto& [name, dtype] : request.given) key += fmt::format("/{}:{}", name, dtype);
@@ -142,9 +197,24 @@ class TfModel : public ServedModel {
       model_.emplace();
       if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
     }
-    TANDEM_TRY(PartGraph made, make_part_graph(*model_, request));
-    Imported imported{fmt::format("part_{}", parts_.size()), std::move(made.feeds)};
-    TANDEM_CHECK(import(make_unique_names(std::move(made), imported.prefix), imported.prefix));
+    std::vector<StreamStep> steps;
+    if (stream_) {
+      TANDEM_TRY(steps, make_stream_steps(*model_, request));
+    } else {
+      TANDEM_TRY(PartGraph part, make_part_graph(*model_, request));
+      steps.push_back({std::move(part), request.outputs, {}});
+    }
+    std::vector<Imported> imported;
+    for (StreamStep& step : steps) {
+      Imported one{fmt::format("part_{}", part_count_++),
+                   step.part.feeds,
+                   std::move(step.outputs),
+                   {},
+                   std::move(step.finished)};
+      if (stream_) one.also = add_restoring(step.part, *stream_);
+      TANDEM_CHECK(import(make_unique_names(std::move(step.part), one.prefix), one.prefix));
+      imported.push_back(std::move(one));
+    }
     return &parts_.emplace(std::move(key), std::move(imported)).first->second;
   }
 
@@ -167,7 +237,7 @@ class TfModel : public ServedModel {
   Status import(const PartGraph& part, const std::string& prefix) {
     const Owned<TF_ImportGraphDefOptions> options(api_.TF_NewImportGraphDefOptions(),
                                                   api_.TF_DeleteImportGraphDefOptions);
-    api_.TF_ImportGraphDefOptionsSetPrefix(options.get(), prefix.c_str());
+    if (!prefix.empty()) api_.TF_ImportGraphDefOptionsSetPrefix(options.get(), prefix.c_str());
     for (const auto& [node, variable] : part.handles) {
       TANDEM_TRY(const TF_Output handle, place(variable + ":0"));
       api_.TF_ImportGraphDefOptionsAddInputMapping(options.get(), node.c_str(), 0, handle);
@@ -180,22 +250,20 @@ class TfModel : public ServedModel {
     return status.taken();
   }
 
-  Result<HostTensors> run_session(const std::vector<TF_Output>& sources,
-                                  const std::vector<TF_Tensor*>& values,
-                                  const std::vector<TF_Output>& targets,
-                                  const std::vector<std::string>& names) {
+  Result<HostTensors> run_session(const SessionRun& run) {
     StatusBox status(api_);
-    std::vector<TF_Tensor*> results(targets.size(), nullptr);
-    api_.TF_SessionRun(session_, nullptr, sources.data(), values.data(), static_cast<int>(values.size()),
-                       targets.data(), results.data(), static_cast<int>(results.size()), nullptr, 0, nullptr,
-                       status.get());
+    std::vector<TF_Tensor*> results(run.targets.size(), nullptr);
+    api_.TF_SessionRun(session_, nullptr, run.sources.data(), run.values.data(),
+                       static_cast<int>(run.values.size()), run.targets.data(), results.data(),
+                       static_cast<int>(results.size()), run.also.data(), static_cast<int>(run.also.size()),
+                       nullptr, status.get());
     std::vector<Owned<TF_Tensor>> owned;
     for (TF_Tensor* result : results) owned.emplace_back(result, api_.TF_DeleteTensor);
     TANDEM_CHECK(status.taken());
     HostTensors tensors;
-    for (size_t i = 0; i < names.size(); ++i) {
-      TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], names[i]));
-      tensors.emplace(names[i], std::move(tensor));
+    for (size_t i = 0; i < run.names.size(); ++i) {
+      TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], run.names[i]));
+      tensors.emplace(run.names[i], std::move(tensor));
     }
     return tensors;
   }
@@ -243,7 +311,9 @@ class TfModel : public ServedModel {
   Signatures signatures_;
   std::string definition_;  ///< the MetaGraphDef, serialised
   std::optional<tensorflow::MetaGraphDef> model_;
-  std::map<std::string, Imported> parts_;
+  std::optional<CheckpointKeys> stream_;  ///< where parts restore their variables from, when streaming
+  std::map<std::string, std::vector<Imported>> parts_;
+  size_t part_count_ = 0;
 };
 
 }  // namespace
@@ -262,7 +332,15 @@ std::string thread_config(int threads) {
 
 Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words) {
   auto model = std::make_unique<TfModel>(api);
-  TANDEM_CHECK(model->load(word(words, "path"), atoi(word(words, "threads").c_str())));
+  const int threads = atoi(word(words, "threads").c_str());
+  if (word(words, "stream") == "1") {
+    give_freed_memory_back();
+    // TensorFlow's own pool, made at the first tensor, keeps what it once had.
+    setenv("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1", 1);
+    TANDEM_CHECK(model->load_to_stream(word(words, "path"), threads));
+  } else {
+    TANDEM_CHECK(model->load(word(words, "path"), threads));
+  }
   return std::unique_ptr<ServedModel>(std::move(model));
 }
 

@@ -10,8 +10,10 @@ namespace tandem {
 /// default).
 std::string thread_config(int threads);
 
-/// Loads the SavedModel at words["path"] (tag "serve") with words["threads"] threads.
-/// Errors: TensorFlow's own, by its status code; tf_c2.
+/// Loads the SavedModel at words["path"] (tag "serve") with words["threads"] threads. With words["stream"] =
+/// "1" no weights: each entry is run part by part (engines/tf/stream_graph.h).
+/// Errors: TensorFlow's own, by its status code; tf_c2; of streaming tf_c10 and tf_c13 (unsupported) not a
+/// SavedModel that convert wrote.
 Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words);
 
 }  // namespace tandem

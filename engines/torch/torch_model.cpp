@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
 #include <torch/headeronly/version.h>
 
 #include <cstring>
@@ -81,6 +83,50 @@ Result<at::Tensor> to_torch(const HostTensor& tensor) {
   return result;
 }
 
+std::span<std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+Result<at::Tensor> read_whole(const TensorSource& source, const TensorInfo& info, at::ScalarType type) {
+  TANDEM_TRY(const at::ScalarType stored_type, torch_type(info.dtype));
+  const std::vector<int64_t> sizes(info.shape.begin(), info.shape.end());
+  const at::Tensor stored = at::empty(sizes, stored_type);
+  if (stored.numel() != 0) {
+    TANDEM_CHECK(source.read(info.name, 0, bytes_of(stored)));
+  }
+  return stored.to(type);
+}
+
+/// A tensor whose pages take no memory, and are not promised any, before they are written.
+Result<at::Tensor> unwritten(const std::vector<int64_t>& sizes, at::ScalarType type, uint64_t bytes) {
+  void* const data =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    return make_error(ErrorKind::memory, "torch_c7", "no address space for {} bytes", bytes);
+  return at::from_blob(
+      data, sizes, [bytes](void* mapped) { munmap(mapped, bytes); }, type);
+}
+
+/// Some rows of the first axis, the others left unwritten.
+Result<at::Tensor> read_rows(const TensorSource& source, const TensorInfo& info, at::ScalarType type,
+                             const std::vector<int64_t>& rows) {
+  const std::vector<int64_t> sizes(info.shape.begin(), info.shape.end());
+  const Shape row_shape(info.shape.begin() + 1, info.shape.end());
+  TANDEM_TRY(const DType computed, dtype_of_torch(type));
+  TANDEM_TRY(const uint64_t bytes, byte_count(computed, info.shape));
+  TANDEM_TRY(const uint64_t row_bytes, byte_count(info.dtype, row_shape));
+  if (bytes == 0) return read_whole(source, info, type);
+  TANDEM_TRY(const at::Tensor whole, unwritten(sizes, type, bytes));
+  TANDEM_TRY(const at::ScalarType stored_type, torch_type(info.dtype));
+  const at::Tensor stored = at::empty(at::IntArrayRef(sizes).slice(1), stored_type);
+  for (const int64_t row : rows) {
+    if (row < 0 || row >= sizes[0]) continue;
+    TANDEM_CHECK(source.read(info.name, static_cast<uint64_t>(row) * row_bytes, bytes_of(stored)));
+    whole.select(0, row).copy_(stored);
+  }
+  return whole;
+}
+
 Result<HostTensor> from_torch(const at::Tensor& tensor) {
   TANDEM_TRY(const DType dtype, dtype_of_torch(tensor.scalar_type()));
   const at::Tensor plain = tensor.contiguous();
@@ -92,8 +138,8 @@ Result<HostTensor> from_torch(const at::Tensor& tensor) {
 
 class TorchModel : public ServedModel {
  public:
-  TorchModel(std::unique_ptr<LoadedCheckpoint> checkpoint, bool float64)
-      : checkpoint_(std::move(checkpoint)), float64_(float64) {
+  TorchModel(std::unique_ptr<LoadedCheckpoint> checkpoint, bool float64, bool stream)
+      : checkpoint_(std::move(checkpoint)), float64_(float64), stream_(stream) {
     for (const TensorPlan& plan : expand(checkpoint_->rules)) tensor_names_[plan.contract_name] = plan.tf;
   }
 
@@ -184,25 +230,28 @@ class TorchModel : public ServedModel {
   }
 
   TorchWeights lookup() {
-    return [this](const std::string& name, at::ScalarType type) { return weight(name, type); };
+    return [this](const std::string& name, at::ScalarType type, const TorchRows& rows) {
+      return weight(name, type, rows);
+    };
   }
 
-  /// A weight in the type that it is computed with; read once.
-  Result<at::Tensor> weight(const std::string& name, at::ScalarType type) {
+  /// A weight in the type that it is computed with; read once, or, when streaming, as far as it is needed and
+  /// each time.
+  Result<at::Tensor> weight(const std::string& name, at::ScalarType type, const TorchRows& rows) {
     if (const auto edited = replaced_.find(name); edited != replaced_.end()) return edited->second.to(type);
     const auto key = std::pair(name, type);
     if (const auto found = weights_.find(key); found != weights_.end()) return found->second;
     const TensorInfo& info =
         *checkpoint_->tensors().find(tensor_names_.at(name));  // check_weights has seen it
-    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
-    HostTensor host{info.dtype, info.shape, std::vector<std::byte>(bytes)};
-    TANDEM_CHECK(checkpoint_->tensors().read(info.name, 0, host.data));
-    TANDEM_TRY(const at::Tensor stored, to_torch(host));
-    return weights_.emplace(key, stored.to(type)).first->second;
+    if (stream_ && rows) return read_rows(checkpoint_->tensors(), info, type, *rows);
+    TANDEM_TRY(const at::Tensor whole, read_whole(checkpoint_->tensors(), info, type));
+    if (stream_) return whole;
+    return weights_.emplace(key, whole).first->second;
   }
 
   std::unique_ptr<LoadedCheckpoint> checkpoint_;
   bool float64_;
+  bool stream_;                                      ///< no weight is kept
   std::map<std::string, std::string> tensor_names_;  ///< contract name to TensorFlow name
   std::map<std::pair<std::string, at::ScalarType>, at::Tensor> weights_;
   std::optional<Contract> edited_;  ///< see edit
@@ -218,7 +267,9 @@ Result<std::unique_ptr<ServedModel>> load_torch_model(const Words& words) {
   if (const int threads = atoi(word(words, "threads").c_str()); threads > 0) at::set_num_threads(threads);
   const std::vector<std::string> accepted = split_names(word(words, "accepted_keys"));
   TANDEM_TRY(auto checkpoint, load_checkpoint(word(words, "path"), {{accepted.begin(), accepted.end()}}));
-  auto model = std::make_unique<TorchModel>(std::move(checkpoint), dtype == "float64");
+  const bool stream = word(words, "stream") == "1";
+  if (stream) give_freed_memory_back();
+  auto model = std::make_unique<TorchModel>(std::move(checkpoint), dtype == "float64", stream);
   TANDEM_CHECK(model->check_weights());
   return std::unique_ptr<ServedModel>(std::move(model));
 }

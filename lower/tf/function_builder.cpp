@@ -1,5 +1,6 @@
 #include "lower/tf/function_builder.h"
 
+#include <cassert>
 #include <cstring>
 
 namespace tandem {
@@ -139,6 +140,11 @@ void FunctionBuilder::add_result(const std::string& name, tensorflow::DataType d
 
 void FunctionBuilder::set_attribute(const Attr& attribute) {
   (*def_.mutable_attr())[attribute.first] = attribute.second;
+}
+
+void FunctionBuilder::set_node_attribute(const Attr& attribute) {
+  assert(def_.node_def_size() > 0);
+  (*def_.mutable_node_def(0)->mutable_attr())[attribute.first] = attribute.second;
 }
 
 tensorflow::FunctionDef FunctionBuilder::finish() { return std::move(def_); }

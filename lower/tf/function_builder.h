@@ -41,8 +41,8 @@ tensorflow::DataType tf_dtype(DType dtype);
 std::vector<int64_t> static_shape(const TensorType& type);
 
 /// The attribute that says where each contract value of a function is: a list of "name dtype-number ref"
-/// ("q_rotated 1 q_rotated/concat:output:0"). A NoOp in the function has it: of nodes TensorFlow keeps all
-/// attributes that begin with "_"; of functions its Python takes only those that it knows.
+/// ("q_rotated 1 q_rotated/concat:output:0"). It stands on the function's first node: TensorFlow keeps a
+/// node's attributes that begin with "_", but Python loads no function with attributes that it does not know.
 inline constexpr std::string_view kValuesAttribute = "_tandem_values";
 
 class FunctionBuilder {
@@ -58,6 +58,8 @@ class FunctionBuilder {
   void result(const std::string& name, const Tensor& tensor);
   void variant_result(const std::string& name, const std::string& ref);
   void set_attribute(const Attr& attribute);
+  /// On the first node; there must be one.
+  void set_node_attribute(const Attr& attribute);
   tensorflow::FunctionDef finish();
 
   /// The readable prefix of the nodes that follow ("self_attn.q_proj/").

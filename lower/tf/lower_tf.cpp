@@ -131,8 +131,7 @@ class Lowering {
       }
       if (!node.tap.empty()) taps.push_back({prefix + node.tap, outputs[0]});
     }
-    f.scope("contract");
-    f.node("NoOp", {}, {attr(std::string(kValuesAttribute), places)}, "");
+    f.set_node_attribute(attr(std::string(kValuesAttribute), places));
     f.scope("");
   }
 

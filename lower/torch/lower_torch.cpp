@@ -138,18 +138,21 @@ class Run {
 
   Result<std::vector<at::Tensor>> run(const Block& block, const Node& node, const TorchTensors& values,
                                       const std::string& place) {
+    const TorchOpRow* row = find_row(node.op);
+    if (row == nullptr && node.op != "call")
+      return unsupported("lower_torch_c2", "op '{}' has no PyTorch lowering", node.op);
     std::vector<at::Tensor> inputs;
     for (const Operand& operand : node.inputs) {
-      if (operand.is_weight) {
-        TANDEM_TRY(const at::ScalarType type, weight_type(block, operand.name));
-        TANDEM_TRY(inputs.emplace_back(), weights_(full_name(place, operand.name), type));
-      } else {
+      if (!operand.is_weight) {
         inputs.push_back(values.find(operand.name)->second);
+        continue;
       }
+      const TorchRows rows = row && row->rows ? row->rows(node, inputs) : TorchRows();
+      TANDEM_TRY(const at::ScalarType type, weight_type(block, operand.name));
+      TANDEM_TRY(at::Tensor weight, weights_(full_name(place, operand.name), type, rows));
+      inputs.push_back(std::move(weight));
     }
-    if (node.op == "call") return call(node, inputs);
-    const TorchOpRow* row = find_row(node.op);
-    if (row == nullptr) return unsupported("lower_torch_c2", "op '{}' has no PyTorch lowering", node.op);
+    if (!row) return call(node, inputs);
     return row->run({node, inputs, options_.float64});
   }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 
 #include "contract/graph.h"
 
@@ -12,8 +13,14 @@ namespace tandem {
 
 using TorchTensors = std::map<std::string, at::Tensor, std::less<>>;
 
-/// A weight of the contract by WeightEntry name, in the type that it is computed with.
-using TorchWeights = std::function<Result<at::Tensor>(const std::string& name, at::ScalarType type)>;
+/// The rows of a weight's first axis that a node reads (an embedding those of its ids, a mixture those of the
+/// chosen experts), each once; all where there is none. Numbers that are no row are not read.
+using TorchRows = std::optional<std::vector<int64_t>>;
+
+/// A weight of the contract by WeightEntry name, in the type that it is computed with. Its shape is the whole
+/// one, whatever `rows` says; what stands in other rows does not matter.
+using TorchWeights =
+    std::function<Result<at::Tensor>(const std::string& name, at::ScalarType type, const TorchRows& rows)>;
 
 struct TorchOptions {
   bool float64 = false;    ///< all float arithmetic in float64, whatever the contract says; angles stay f32:
@@ -27,7 +34,8 @@ struct TorchPart {
   std::vector<std::string> outputs;  ///< value names; only what they need is run
 };
 
-/// Runs `entry` of a checked contract, without autograd. The result holds the entry's outputs by name.
+/// Runs `entry` of a checked contract, without autograd. A weight is looked up when a node needs it, and let
+/// go after that node. The result holds the entry's outputs by name.
 /// Errors: lower_torch_c1 (invalid) an input is missing or not of the declared dtype and rank; lower_torch_c2
 /// (unsupported) an op without a row here; lower_torch_c3 (invalid) what PyTorch threw; whatever the lookup
 /// returns.

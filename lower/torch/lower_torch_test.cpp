@@ -3,6 +3,8 @@
 #include "lower/torch/lower_torch.h"
 
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -211,7 +213,8 @@ TEST(LowerTorch, TapsHaveTheirFullNamesAndErrorsTheirPlace) {
   Value<double> ones{{1, 1, 3}, {1, 1, 1}};
   const at::Tensor x = tensor_of(ones, false).to(at::kFloat);
   std::string asked;
-  const TorchWeights weights = [&](const std::string& name, at::ScalarType type) -> Result<at::Tensor> {
+  const TorchWeights weights = [&](const std::string& name, at::ScalarType type,
+                                   const TorchRows&) -> Result<at::Tensor> {
     asked = name;
     return x.select(0, 0).select(0, 0).to(type);
   };
@@ -224,12 +227,52 @@ TEST(LowerTorch, TapsHaveTheirFullNamesAndErrorsTheirPlace) {
   EXPECT_EQ(run_torch(contract, entry, {}, weights).error().text, "input 'x' is missing");
   EXPECT_EQ(run_torch(contract, entry, {{"x", x.to(at::kInt)}}, weights).error().text,
             "input 'x' is Int of rank 3, expected f32[batch, tokens, 3]");
-  const TorchWeights wrong = [&](const std::string&, at::ScalarType) -> Result<at::Tensor> {
+  const TorchWeights wrong = [&](const std::string&, at::ScalarType, const TorchRows&) -> Result<at::Tensor> {
     return x.narrow(2, 0, 2);
   };
   const auto thrown = run_torch(contract, entry, {{"x", x}}, wrong);
   ASSERT_FALSE(thrown.ok());
   EXPECT_EQ(thrown.error().rule, "lower_torch_c3");
+}
+
+TEST(LowerTorch, WeightsAreAskedForByTheRowsThatAreRead) {
+  const Contract contract = parse_contract(
+                                "contract 1\n"
+                                "compute f32\n"
+                                "weight table: f32[7, 4]\n"
+                                "weight gate.0: f32[2, 4, 3]\n"
+                                "weight gate.1: f32[2, 4, 3]\n"
+                                "weight up.0: f32[2, 4, 3]\n"
+                                "weight up.1: f32[2, 4, 3]\n"
+                                "weight down.0: f32[2, 3, 4]\n"
+                                "weight down.1: f32[2, 3, 4]\n"
+                                "entry logits(ids: i32[batch, tokens], chosen: i32[batch, tokens, 2], "
+                                "share: f32[batch, tokens, 2]) {\n"
+                                "  x = embedding(ids, @table)\n"
+                                "  y = experts(x, chosen, share, @gate.0, @gate.1, @up.0, @up.1, "
+                                "@down.0, @down.1, chunks=2, hidden_act=\"silu\", layout=\"in_out\")\n"
+                                "  return y\n"
+                                "}\n")
+                                .value();
+  std::map<std::string, std::vector<int64_t>> asked;
+  const TorchWeights weights = [&](const std::string& name, at::ScalarType type,
+                                   const TorchRows& rows) -> Result<at::Tensor> {
+    asked[name] = rows.value_or(std::vector<int64_t>{-100});
+    std::vector<int64_t> sizes;
+    for (const uint64_t size : find_weight(contract, name)->shape)
+      sizes.push_back(static_cast<int64_t>(size));
+    return at::ones(sizes, type);
+  };
+  const TorchTensors inputs{{"ids", at::tensor({5, 2, 5}, at::kInt).reshape({1, 3})},
+                            {"chosen", at::tensor({3, 0, 3, 0, 0, 3}, at::kInt).reshape({1, 3, 2})},
+                            {"share", at::ones({1, 3, 2}, at::kFloat)}};
+  const auto result = run_torch(contract, *find_entry(contract, "logits"), inputs, weights);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_THAT(asked.at("table"), ::testing::ElementsAre(2, 5));
+  for (const char* kind : {"gate", "up", "down"}) {
+    EXPECT_THAT(asked.at(std::string(kind) + ".0"), ::testing::ElementsAre(0, 3)) << kind;
+    EXPECT_THAT(asked.at(std::string(kind) + ".1"), ::testing::ElementsAre(-2, 1)) << kind;
+  }
 }
 
 }  // namespace

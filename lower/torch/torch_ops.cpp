@@ -16,6 +16,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <limits>
+#include <set>
 
 #include "contract/ops/attention.h"
 #include "contract/ops/rotary_table.h"
@@ -255,14 +256,32 @@ Outputs experts(const TorchCall& call) {
   return one(y.reshape(call[0].sizes()));
 }
 
+TorchRows distinct(const at::Tensor& numbers) {
+  const at::Tensor flat = numbers.to(at::kLong).contiguous();
+  const int64_t* data = flat.const_data_ptr<int64_t>();
+  const std::set<int64_t> rows(data, data + flat.numel());
+  return std::vector<int64_t>(rows.begin(), rows.end());
+}
+
+TorchRows embedding_rows(const Node&, std::span<const at::Tensor> before) { return distinct(before[0]); }
+
+/// The chosen experts, counted from the first of the chunk.
+TorchRows experts_rows(const Node& node, std::span<const at::Tensor> before) {
+  const auto chunks = static_cast<size_t>(int_attribute(node, "chunks"));
+  TorchRows rows = distinct(before[1]);
+  for (size_t i = before.size() - (before.size() - 3) % chunks; i < before.size(); ++i)
+    for (int64_t& row : *rows) row -= before[i].size(0);
+  return rows;
+}
+
 constexpr TorchOpRow kRows[] = {
     {"activation_gate", activation_gate},
     {"add", add},
     {"attention", attention},
     {"cast", cast},
     {"concat", concat},
-    {"embedding", embedding},
-    {"experts", experts},
+    {"embedding", embedding, embedding_rows},
+    {"experts", experts, experts_rows},
     {"fill_like", fill_like},
     {"gather_heads", gather_heads},
     {"linear", linear},

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "contract/graph.h"
+#include "lower/torch/lower_torch.h"
 
 namespace tandem {
 
@@ -25,6 +25,8 @@ struct TorchCall {
 struct TorchOpRow {
   std::string_view name;
   Result<std::vector<at::Tensor>> (*run)(const TorchCall& call);
+  /// The rows that are read of the weight that comes after `before`, the inputs up to it; null for all.
+  TorchRows (*rows)(const Node& node, std::span<const at::Tensor> before) = nullptr;
 };
 std::span<const TorchOpRow> torch_op_rows();
 
