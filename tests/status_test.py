@@ -19,7 +19,7 @@ def found(pattern, *paths):
 
 class Status(unittest.TestCase):
     def test_ops(self):
-        row = r'\{"(\w+)", \w+\},'
+        row = r'\{"(\w+)", \w+(?:, \w+)?\},'
         registered = found(r'const OpRow k\w+\{\s*"(\w+)"', *(ROOT / "contract" / "ops").glob("*.cpp"))
         tensorflow = found(row, ROOT / "lower" / "tf" / "lower_ops.cpp")
         pytorch = found(row, ROOT / "lower" / "torch" / "torch_ops.cpp")

@@ -231,7 +231,7 @@ class Memory(Case):
         self.check(rows, MIXTURE["num_hidden_layers"], STACK_VALUES, 0.3)
 
     def test_a_mixture_in_tensorflow_is_a_layer_too(self):
-        self.check((("tf", "many.bf16", "few.bf16", 2, {}),), MIXTURE["num_hidden_layers"], STACK_VALUES, 1.3)
+        self.check((("tf", "many.bf16", "few.bf16", 2 + 4, {}),), MIXTURE["num_hidden_layers"], STACK_VALUES, 1.3)
 
     def test_the_program_itself_holds_activations_only(self):
         with tempfile.NamedTemporaryFile("w") as ids:
