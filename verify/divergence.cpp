@@ -352,9 +352,9 @@ class Search {
     if (first >= layer.taps.size()) return;
     walk.first_bad = layer.taps[first].value;
     const auto end = std::find(walk.nodes.begin(), walk.nodes.end(), layer.taps[first].node);
-    std::set<const Node*> good;  // those that a side does not show say nothing
-    for (size_t i = 0; i < first; ++i)
-      if (!result.taps[i].hidden) good.insert(layer.taps[i].node);
+    std::set<const Node*> good;         // those that a side does not show say nothing
+    for (size_t i = 0; i < first; ++i)  // and a router's tap says whom it chose, not with what weights
+      if (!result.taps[i].hidden && layer.taps[i].node->op != "route") good.insert(layer.taps[i].node);
     // Nodes without a tap between earlier taps (heads, rotary) may be at fault too, so long as no tap
     // followed.
     std::set<std::string> feeding{layer.taps[first].node->outputs[0]};
