@@ -15,7 +15,7 @@ class Fidelity(Case):
                 assert_same_logits(self, load_tf(model), load_torch(source), config(source)["vocab_size"])
                 # Our own torch engine runs the same contract: three models tell whether it does.
                 for golden in (f"hf:{source}", f"torch:{source}")[: 2 if number < 3 else 1]:
-                    self.check_report(verify(golden, f"tf:{model}"))
+                    self.check_report(verify(golden, f"tf:{model}", "--levels", "weights,model"))
 
     def check_report(self, report):
         self.assertTrue(report["equal"], report)

@@ -1,6 +1,7 @@
 #include "verify/verify.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/signals.h"
 #include "contract/text.h"
@@ -101,7 +102,9 @@ struct Running {
   Engine* tokenizer = nullptr;         ///< the hf engine that takes part, if one does
   Model model;
   DType lowest = DType::f32;
-  std::unique_ptr<Engine> exact;  ///< the contract in float64; null where it cannot be had, or is not wanted
+  /// Starts the contract in float64; null where it cannot be had. Empty where it is not wanted.
+  std::function<Result<std::unique_ptr<Engine>>()> start_exact;
+  std::unique_ptr<Engine> exact;  ///< see exact_engine
 
   Engine& reference() const { return right_is_reference ? *right : *left; }
   Engine& other() const { return right_is_reference ? *left : *right; }
@@ -189,12 +192,20 @@ ModelLevelOptions model_options(const Running& running, const VerifyOptions& opt
   return level;
 }
 
+/// The contract in float64, started when it is first needed; null where it cannot be had, or is not wanted.
+Result<Engine*> exact_engine(Running& running) {
+  if (running.start_exact) {
+    TANDEM_TRY(running.exact, std::exchange(running.start_exact, {})());
+  }
+  return running.exact.get();
+}
+
 /// The file that the prompts are from, "" for built-in ones.
 const std::string& source_of(const Running& running, const VerifyOptions& options) {
   return running.dump.empty() ? options.tokens_file : running.dump;
 }
 
-Status model_level(const Running& running, std::vector<Probe> probes, const VerifyOptions& options,
+Status model_level(Running& running, std::vector<Probe> probes, const VerifyOptions& options,
                    VerifyReport& report) {
   std::vector<std::string> skipped;
   if (options.tokens_file.empty() && running.dump.empty()) {
@@ -202,7 +213,7 @@ Status model_level(const Running& running, std::vector<Probe> probes, const Veri
   }
   report.basis.prompts.push_back(prompt_set("model", probes, source_of(running, options), kProbeSeed));
   ModelLevelOptions level = model_options(running, options);
-  level.start_exact = [&]() -> Result<Engine*> { return running.exact.get(); };
+  level.start_exact = [&] { return exact_engine(running); };
   auto compared = compare_models(running.reference(), running.other(), probes, level);
   if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
   report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
@@ -306,7 +317,7 @@ const Side& contract_side(const Side& reference, const Side& other) {
 }
 
 /// The levels between weights and model, and where they part.
-Status inner_levels(const Running& running, const Side& reference, const Side& other,
+Status inner_levels(Running& running, const Side& reference, const Side& other,
                     const std::vector<Probe>& probes, const VerifyOptions& options, VerifyReport& report) {
   const Side& source = contract_side(reference, other);
   TANDEM_TRY(const auto contract, SideContract::open(source, {options.accepted_keys}));
@@ -315,7 +326,9 @@ Status inner_levels(const Running& running, const Side& reference, const Side& o
   sides.reference = &running.reference();
   sides.other = &running.other();
   // Rounded weights or narrow arithmetic are no matter of float32's error: there the fixed bars stand.
-  sides.exact = running.lowest == DType::f32 ? running.exact.get() : nullptr;
+  if (running.lowest == DType::f32) {
+    TANDEM_TRY(sides.exact, exact_engine(running));
+  }
   sides.reference_is_left = !running.right_is_reference;
   sides.contract = &contract->contract();
   sides.stack = &stack;
@@ -382,9 +395,10 @@ Status run_levels(const FileSystem& files, const Side& left, const Side& right, 
   if (left.dump && right.dump)
     report.notes.push_back("two dumps: fixed bars, as neither can run the contract in float64");
   else if (options.float64) {
-    TANDEM_TRY(running.exact, start_contract(contract_side(reference, other), "float64", options, report));
+    running.start_exact = [&] {
+      return start_contract(contract_side(reference, other), "float64", options, report);
+    };
   }
-  report.float64 = running.exact != nullptr;
   report.left = running.left->info();
   report.right = running.right->info();
   report.reference = running.right_is_reference ? "right" : "left";
@@ -403,6 +417,7 @@ Status run_levels(const FileSystem& files, const Side& left, const Side& right, 
   if (options.generation) {
     TANDEM_CHECK(generation_level(running, probes, options, report));
   }
+  report.float64 = running.exact != nullptr;
   return {};
 }
 
