@@ -1,0 +1,35 @@
+#pragma once
+// Properties of code points (ICU's Unicode data), as the kinds of a tokenizer.json mean them.
+
+#include <string_view>
+#include <vector>
+
+#include "text/span.h"
+
+namespace tandem::text {
+
+bool is_white_space(char32_t code);      ///< property White_Space
+bool is_number(char32_t code);           ///< categories Nd, Nl, No
+bool is_punctuation(char32_t code);      ///< ASCII punctuation (symbols too), and categories P*
+bool is_mark(char32_t code);             ///< categories M*
+bool is_nonspacing_mark(char32_t code);  ///< category Mn
+bool is_other(char32_t code);            ///< categories Cc, Cf, Cs, Co
+bool is_word(char32_t code);             ///< \w of UTS #18: Alphabetic, M*, Nd, Pc, Join_Control
+
+/// A character of a text that was changed, and where it comes from.
+struct Character {
+  char32_t code = 0;
+  Span from;  ///< bytes of the original
+};
+using Characters = std::vector<Character>;
+
+enum class NormalForm { nfc, nfd, nfkc, nfkd };
+/// The normal form. A character that comes of several keeps the origin of the first; those that come of one
+/// all keep its origin; reordered marks take the origins of their new places.
+void normalize(NormalForm form, Characters& text);
+/// Each character's lower case by itself, whatever stands beside it.
+void lowercase(Characters& text);
+/// The ends of the extended grapheme clusters of valid UTF-8, in bytes.
+std::vector<uint32_t> grapheme_ends(std::string_view text);
+
+}  // namespace tandem::text
