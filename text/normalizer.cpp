@@ -183,42 +183,39 @@ Result<Normalizer> make_byte_level(Fields&) {
   });
 }
 
-/// `count` characters from `begin` on make way for `content`: one by one, what is too many comes from the
-/// last.
-void map_characters(const Characters& text, size_t begin, size_t count, std::string_view content,
-                    Characters& out) {
-  size_t i = 0;
-  for (const Character& character : characters_of(content)) {
-    out.push_back({character.code, text[begin + std::min(i, count - 1)].from});
-    ++i;
-  }
+/// `count` old characters make way for `content`: one by one; what is too many stands beside the last, and
+/// what is left of the old goes with the last that was written, whatever that is: so does the library.
+void map_characters(int count, std::string_view content, std::vector<Change>& changes) {
+  const size_t before = changes.size();
+  for (const Character& character : characters_of(content)) changes.push_back({character.code, 0});
+  const int added = int(changes.size() - before) - count;
+  for (int i = 0; i < added; ++i) changes[changes.size() - 1 - size_t(i)].change = 1;
+  if (added < 0 && !changes.empty()) changes.back().change += added;
 }
 
 // Source: sentencepiece, normalizer.cc; by grapheme clusters as the `tokenizers` library does it.
 void map_text(const CharacterMap& map, Characters& text) {
   std::string bytes;
   for (const Character& character : text) append_utf8(bytes, character.code);
-  Characters out;
-  size_t index = 0;
+  std::vector<Change> changes;
+  changes.reserve(text.size());
   uint32_t begin = 0;
   for (const uint32_t end : grapheme_ends(bytes)) {
     const std::string_view cluster = std::string_view(bytes).substr(begin, end - begin);
     begin = end;
-    const size_t count = count_characters(cluster);
     const auto whole = cluster.size() < 6 ? map.find(cluster) : std::nullopt;
-    if (whole) map_characters(text, index, count, *whole, out);
-    for (size_t i = 0, at = 0; !whole && i < count; ++i) {
-      const uint32_t size = code_point_at(cluster, at).size;
-      const auto one = map.find(cluster.substr(at, size));
+    if (whole) map_characters(int(count_characters(cluster)), *whole, changes);
+    for (size_t at = 0; !whole && at < cluster.size();) {
+      const CodePoint point = code_point_at(cluster, at);
+      const auto one = map.find(cluster.substr(at, point.size));
       if (one)
-        map_characters(text, index + i, 1, *one, out);
+        map_characters(1, *one, changes);
       else
-        out.push_back(text[index + i]);
-      at += size;
+        changes.push_back({point.code, 0});
+      at += point.size;
     }
-    index += count;
   }
-  text = std::move(out);
+  give_origins(changes, text);
 }
 
 Result<Normalizer> make_precompiled(Fields& fields) {

@@ -14,26 +14,19 @@ namespace {
 
 bool in_mask(char32_t code, uint32_t mask) { return (U_GET_GC_MASK(UChar32(code)) & mask) != 0; }
 
-/// How a new character takes its place: 0 in place of the next old one, 1 beside the one before, -n in place
-/// of the next and n more after it.
-struct Change {
-  char32_t code;
-  int change;
-};
-
-/// Gives each new character its origin.
-void give_origins(const std::vector<Change>& changes, Characters& text) {
-  Characters changed;
-  changed.reserve(changes.size());
-  size_t next = 0;
-  for (const Change& change : changes) {
-    const size_t at = change.change > 0 ? next - 1 : next;
-    const Span from = at < text.size() ? text[at].from : Span{};
-    changed.push_back({change.code, from});
-    if (change.change <= 0) next += size_t(1 - change.change);
-  }
-  text = std::move(changed);
+/// First assigned in a version of Unicode after `major`.
+bool is_newer_than(int major, char32_t code) {
+  if (code < 0x300) return false;
+  UVersionInfo version;
+  u_charAge(UChar32(code), version);
+  return version[0] > major;
 }
+
+// The tables of the `tokenizers` library are older than ICU's: its normal forms and marks are those of
+// Unicode 9, BERT's categories those of Unicode 8 (crates unicode-normalization-alignments and
+// unicode_categories).
+constexpr int kNormalForms = 9;
+constexpr int kCategories = 8;
 
 const UNormalizer2* normalizer_of(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
@@ -41,7 +34,10 @@ const UNormalizer2* normalizer_of(NormalForm form) {
   return compatible ? unorm2_getNFKCInstance(&status) : unorm2_getNFCInstance(&status);
 }
 
-uint8_t combining_class(char32_t code) { return u_getCombiningClass(UChar32(code)); }
+uint8_t combining_class(char32_t code) {
+  const uint8_t ccc = code < 0x300 ? 0 : u_getCombiningClass(UChar32(code));
+  return ccc != 0 && is_newer_than(kNormalForms, code) ? 0 : ccc;
+}
 
 /// Every character decomposed; runs of marks sorted by their combining class.
 std::vector<Change> decomposed(const UNormalizer2* normalizer, const Characters& text) {
@@ -51,10 +47,10 @@ std::vector<Change> decomposed(const UNormalizer2* normalizer, const Characters&
     UChar units[64];
     UErrorCode status = U_ZERO_ERROR;
     const int32_t length =
-        character.code < 0xc0
+        character.code < 0xa0
             ? -1
             : unorm2_getDecomposition(normalizer, UChar32(character.code), units, 64, &status);
-    if (length < 0 || U_FAILURE(status)) {
+    if (length < 0 || U_FAILURE(status) || is_newer_than(kNormalForms, character.code)) {
       changes.push_back({character.code, 0});
       continue;
     }
@@ -87,7 +83,7 @@ std::vector<Change> composed(const UNormalizer2* normalizer, const std::vector<C
     const int ccc = combining_class(change.code);
     if (starter && last_class < ccc) {
       const UChar32 pair = unorm2_composePair(normalizer, UChar32(out[*starter].code), UChar32(change.code));
-      if (pair >= 0) {
+      if (pair >= 0 && !is_newer_than(kNormalForms, char32_t(pair))) {
         out[*starter] = {char32_t(pair), out[*starter].change + change.change - 1};
         continue;
       }
@@ -105,6 +101,19 @@ std::vector<Change> composed(const UNormalizer2* normalizer, const std::vector<C
 
 }  // namespace
 
+void give_origins(const std::vector<Change>& changes, Characters& text) {
+  Characters changed;
+  changed.reserve(changes.size());
+  size_t next = 0;
+  for (const Change& change : changes) {
+    const size_t at = change.change > 0 ? next - 1 : next;
+    const Span from = at < text.size() ? text[at].from : Span{};
+    changed.push_back({change.code, from});
+    if (change.change <= 0) next += size_t(1 - change.change);
+  }
+  text = std::move(changed);
+}
+
 bool is_white_space(char32_t code) {
   if (code < 0x80) return code == ' ' || (code >= 9 && code <= 13);
   return u_isUWhiteSpace(UChar32(code));
@@ -117,13 +126,23 @@ bool is_punctuation(char32_t code) {
   if (code < 0x80)
     return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') || (code >= '[' && code <= '`') ||
            (code >= '{' && code <= '~');
-  return in_mask(code, U_GC_P_MASK);
+  if (code == 0x166d || code == 0x111c9) return true;  // in Unicode 8
+  return in_mask(code, U_GC_P_MASK) && !is_newer_than(kCategories, code);
 }
-bool is_mark(char32_t code) { return code >= 0x300 && in_mask(code, U_GC_M_MASK); }
-bool is_nonspacing_mark(char32_t code) { return code >= 0x300 && in_mask(code, U_GC_MN_MASK); }
+bool is_mark(char32_t code) {
+  if (code == 0x1cf2 || code == 0x1cf3) return true;  // in Unicode 9
+  if (code == 0x111c9) return false;
+  return code >= 0x300 && in_mask(code, U_GC_M_MASK) && !is_newer_than(kNormalForms, code);
+}
+bool is_nonspacing_mark(char32_t code) {
+  if (code == 0x1734) return true;  // in Unicode 8
+  if (code == 0x1885 || code == 0x1886 || code == 0x111c9) return false;
+  return code >= 0x300 && in_mask(code, U_GC_MN_MASK) && !is_newer_than(kCategories, code);
+}
 bool is_other(char32_t code) {
   if (code < 0x80) return code < 0x20 || code == 0x7f;
-  return in_mask(code, U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CS_MASK | U_GC_CO_MASK);
+  return in_mask(code, U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CS_MASK | U_GC_CO_MASK) &&
+         !is_newer_than(kCategories, code);
 }
 bool is_word(char32_t code) {
   return u_isUAlphabetic(UChar32(code)) || in_mask(code, U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK) ||

@@ -23,6 +23,15 @@ struct Character {
 };
 using Characters = std::vector<Character>;
 
+/// How a new character takes its place: 0 in place of the next old one, 1 beside the one before, -n in place
+/// of the next and n more after it.
+struct Change {
+  char32_t code = 0;
+  int change = 0;
+};
+/// Makes the new characters the text, each with the origin that its change gives it.
+void give_origins(const std::vector<Change>& changes, Characters& text);
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 /// The normal form. A character that comes of several keeps the origin of the first; those that come of one
 /// all keep its origin; reordered marks take the origins of their new places.
