@@ -41,45 +41,44 @@ void fuzz_one(std::span<const std::byte> bytes) {
 std::vector<std::string> seeds() {
   const std::string bytes =
       R"({"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true})";
-  const std::string split = R"({"type":"Split","pattern":{"Regex":"\\p{N}{1,3}| ?\\p{L}+|\\s+(?!\\S)"
-}
-, "behavior" : "MergedWithNext", "invert" : false
-})";
-  const std::string added = R"([{"id":1,"content":"<m>","single_word":true,"lstrip":true,"rstrip":true,"normalized":true,"special":true}])";
-const std::string metaspace =
-    R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true})";
-const std::string unigram =
-    R"({"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["<m>",-1],["▁a",-1.5],["<0x61>",-2]]})";
-return {
-    tokenizer_json({.model = byte_bpe({{"Ġ", "a"}, {"a", "a"}, {"aa", "aa"}}),
-                    .pre_tokenizer = bytes,
-                    .post_processor = bytes,
-                    .decoder = bytes}),
-    tokenizer_json(
-        {.model = byte_bpe({{"1", "2"}}, R"(,"ignore_merges":true)"),
-         .normalizer =
-             R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Replace","pattern":{"Regex":" +"},"content":"_"}]})",
-         .pre_tokenizer = R"({"type":"Sequence","pretokenizers":[)" + split + "," + bytes + "]}"}),
-    tokenizer_json(
-        {.model = word_piece({"<m>", "a", "##a", "e"}),
-         .normalizer =
-             R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true})",
-         .pre_tokenizer = R"({"type":"BertPreTokenizer"})",
-         .post_processor = R"({"type":"BertProcessing","sep":["e",4],"cls":["a",2]})",
-         .decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})",
-         .added = added}),
-    tokenizer_json(
-        {.model = unigram,
-         .normalizer = R"({"type":"Precompiled","precompiled_charsmap":"BAAAAAAEAABYAA=="})",
-         .pre_tokenizer = metaspace,
-         .decoder =
-             R"({"type":"Sequence","decoders":[)" + metaspace +
-             R"(,{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]})",
-         .added = added}),
-    tokenizer_json(
-        {.model =
-             R"({"type":"BPE","vocab":{"<unk>":0,"a</w>":1,"##b":2},"merges":[],"unk_token":"<unk>","continuing_subword_prefix":"##","end_of_word_suffix":"</w>"})"}),
-};
+  const std::string split = R"j({"type":"Split","pattern":{"Regex":"\\p{N}{1,3}| ?\\p{L}+|\\s+(?!\\S)"},)j"
+                            R"j("behavior":"MergedWithNext","invert":false})j";
+  const std::string added =
+      R"([{"id":1,"content":"<m>","single_word":true,"lstrip":true,"rstrip":true,"normalized":true,"special":true}])";
+  const std::string metaspace =
+      R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true})";
+  const std::string unigram =
+      R"({"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["<m>",-1],["▁a",-1.5],["<0x61>",-2]]})";
+  return {
+      tokenizer_json({.model = byte_bpe({{"Ġ", "a"}, {"a", "a"}, {"aa", "aa"}}),
+                      .pre_tokenizer = bytes,
+                      .post_processor = bytes,
+                      .decoder = bytes}),
+      tokenizer_json(
+          {.model = byte_bpe({{"1", "2"}}, R"(,"ignore_merges":true)"),
+           .normalizer =
+               R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Replace","pattern":{"Regex":" +"},"content":"_"}]})",
+           .pre_tokenizer = R"({"type":"Sequence","pretokenizers":[)" + split + "," + bytes + "]}"}),
+      tokenizer_json(
+          {.model = word_piece({"<m>", "a", "##a", "e"}),
+           .normalizer =
+               R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true})",
+           .pre_tokenizer = R"({"type":"BertPreTokenizer"})",
+           .post_processor = R"({"type":"BertProcessing","sep":["e",4],"cls":["a",2]})",
+           .decoder = R"({"type":"WordPiece","prefix":"##","cleanup":true})",
+           .added = added}),
+      tokenizer_json(
+          {.model = unigram,
+           .normalizer = R"({"type":"Precompiled","precompiled_charsmap":"BAAAAAAEAABYAA=="})",
+           .pre_tokenizer = metaspace,
+           .decoder =
+               R"({"type":"Sequence","decoders":[)" + metaspace +
+               R"(,{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]})",
+           .added = added}),
+      tokenizer_json(
+          {.model =
+               R"({"type":"BPE","vocab":{"<unk>":0,"a</w>":1,"##b":2},"merges":[],"unk_token":"<unk>","continuing_subword_prefix":"##","end_of_word_suffix":"</w>"})"}),
+  };
 }
 
 }  // namespace tandem::fuzz

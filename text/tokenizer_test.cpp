@@ -183,6 +183,33 @@ INSTANTIATE_TEST_SUITE_P(
             "a1 2",
             {"a", "1", "2"}}));
 
+TEST(Tokenizer, T10LiteralAndPatternAreToldApart) {
+  const auto cut = [](const std::string& kind) {
+    const std::string json =
+        R"({"type":"Split","pattern":{")" + kind + R"(":"."},"behavior":"Isolated","invert":false})";
+    return pieces_of("null", json, "ab.c", {"a", "b", "ab", ".", "c"});
+  };
+  EXPECT_EQ(cut("String"), (Words{"ab", ".", "c"}));
+  EXPECT_EQ(cut("Regex"), (Words{"a", "b", ".", "c"}));
+}
+
+std::string isolated(const std::string& pattern) {
+  return fmt::format(R"({{"type":"Split","pattern":{{"Regex":{}}},"behavior":"Isolated","invert":false}})",
+                     Json(pattern).dump());
+}
+
+TEST(Tokenizer, T01EachDeepSeekGenerationHasItsOwnCuts) {
+  const std::vector<std::string> tokens{"ab", " ab", "123", "1", "2", "3", "4", " "};
+  const std::string llm = R"({"type":"Sequence","pretokenizers":[)" + isolated(R"([\r\n])") + "," +
+                          isolated(R"(\s?\p{L}+)") + "," + isolated(R"(\s?\p{P}+)") + "," +
+                          R"({"type":"Digits","individual_digits":true}]})";
+  EXPECT_EQ(pieces_of("null", llm, "ab1234 ab", tokens), (Words{"ab", "1", "2", "3", "4", " ab"}));
+  const std::string v3 = R"({"type":"Sequence","pretokenizers":[)" + isolated(R"(\p{N}{1,3})") + "," +
+                         isolated(R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s+)") +
+                         "]}";
+  EXPECT_EQ(pieces_of("null", v3, "ab1234 ab", tokens), (Words{"ab", "123", "4", " ab"}));
+}
+
 std::string added(const std::string& content, const std::string& flag) {
   Json token{{"id", 1},         {"content", content},  {"single_word", false}, {"lstrip", false},
              {"rstrip", false}, {"normalized", false}, {"special", true}};
@@ -337,13 +364,17 @@ TEST(StreamDecoder, GivesTheSameTextInWholeCharacters) {
   }));
 }
 
-TEST(StreamDecoder, WaitsForTheEndOfACharacter) {
+TEST(StreamDecoder, T09WaitsForTheEndOfACharacter) {
   const Tokenizer tokenizer = bytes();
   EncodeMemory memory;
   StreamDecoder stream(tokenizer);
   Words parts;
   for (const uint32_t id : tokenizer.encode("he😀", memory).value().ids) parts.push_back(stream.step(id));
   EXPECT_THAT(parts, ElementsAre("he", "", "", "😀"));
+  StreamDecoder cut(tokenizer);
+  EXPECT_EQ(cut.step(0xe4), "");
+  EXPECT_EQ(cut.step(0xbd), "");
+  EXPECT_EQ(cut.finish(), "\ufffd");
 }
 
 TEST(StreamDecoder, WordsThatDependOnTheirNeighbours) {
