@@ -1,6 +1,10 @@
 #include "text/character_map.h"
 
+#include <algorithm>
+
 #include "base/base64.h"
+#include "text/trie.h"
+#include "text/utf8.h"
 
 namespace tandem::text {
 namespace {
@@ -30,6 +34,8 @@ Result<CharacterMap> CharacterMap::parse(std::string_view base64) {
   for (uint32_t at = 4; at < 4 + size; at += 4)
     map.trie_.push_back(little_endian(std::string_view(bytes).substr(at)));
   map.texts_ = bytes.substr(4 + size);
+  if (valid_utf8(map.texts_) != map.texts_)
+    return corrupt("tokenizer_c3", "a character map's texts are no UTF-8");
   return map;
 }
 
@@ -45,7 +51,9 @@ std::optional<std::string_view> CharacterMap::find(std::string_view text) const 
     if (!has_leaf(unit)) continue;
     if (at >= trie_.size() || value(trie_[at]) >= texts_.size()) return std::nullopt;
     const std::string_view rest = std::string_view(texts_).substr(value(trie_[at]));
-    return rest.substr(0, rest.find('\0'));
+    const std::string_view found = rest.substr(0, std::min(rest.find('\0'), kMaxTokenBytes));
+    if (!found.empty() && !starts_character(found[0])) return std::nullopt;
+    return found.substr(0, complete_prefix(found));
   }
   return std::nullopt;
 }

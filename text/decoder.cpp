@@ -103,7 +103,7 @@ Result<MadeDecoder> make_metaspace(Fields& fields) {
 
 Result<MadeDecoder> make_replace(Fields& fields) {
   TANDEM_TRY(const Pattern pattern, pattern_of(fields));
-  TANDEM_TRY(const std::string content, fields.string("content"));
+  TANDEM_TRY(const std::string content, short_string(fields, "content"));
   return MadeDecoder{[pattern, content](Words& words) {
     std::vector<Span> matches;
     for (std::string& word : words) {

@@ -1,6 +1,16 @@
 #include "text/kinds.h"
 
+#include "text/trie.h"
+
 namespace tandem::text {
+
+Result<std::string> short_string(Fields& fields, const char* key) {
+  TANDEM_TRY(std::string text, fields.string(key));
+  if (text.size() > kMaxTokenBytes)
+    return fields.wrong(
+        fmt::format("\"{}\" has {} bytes, at most {} are read", key, text.size(), kMaxTokenBytes));
+  return text;
+}
 
 Result<Pattern> pattern_of(Fields& fields) {
   TANDEM_TRY(const Json* json, fields.required("pattern"));

@@ -18,8 +18,6 @@ struct Kind {
   Result<Made> (*make)(Fields&);
 };
 
-constexpr size_t kMaxTextCharacters = size_t(1) << 30;
-
 /// Reads an object by the row of its "type". Errors: tokenizer_c1 for keys, tokenizer_c2 for a type that has
 /// no row.
 template <class Made>
@@ -59,6 +57,8 @@ Result<std::vector<Made>> make_each(Fields& fields, const char* key,
   return all;
 }
 
+/// A string of at most kMaxTokenBytes: what it is put in grows by so much.
+Result<std::string> short_string(Fields& fields, const char* key);
 /// The pattern under "pattern": {"String": ...} or {"Regex": ...}.
 Result<Pattern> pattern_of(Fields& fields);
 

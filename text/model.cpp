@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "text/kinds.h"
+#include "text/trie.h"
 
 namespace tandem::text {
 namespace {
@@ -58,6 +59,8 @@ std::optional<std::string_view> Model::token_of(uint32_t id) const {
 Status Model::add(std::string token, uint64_t id) {
   if (id > kMaxTokenId)
     return invalid("tokenizer_c8", "token \"{}\" has id {}, at most {} is read", token, id, kMaxTokenId);
+  if (token.size() > kMaxTokenBytes)
+    return invalid("tokenizer_c8", "a token of {} bytes, at most {} are read", token.size(), kMaxTokenBytes);
   const auto [entry, is_new] = ids_.try_emplace(std::move(token), uint32_t(id));
   if (!is_new) return invalid("tokenizer_c8", "token \"{}\" stands twice in the vocabulary", entry->first);
   if (tokens_.size() <= id) tokens_.resize(id + 1);

@@ -16,7 +16,7 @@
 
 namespace tandem::text {
 
-constexpr uint32_t kMaxTokenId = 1u << 24;
+constexpr uint32_t kMaxTokenId = 1u << 22;
 
 /// A token of a piece; `at` counts bytes of the piece.
 struct ModelToken {
@@ -66,7 +66,7 @@ class Model {
   size_t size() const { return ids_.size(); }
 
  protected:
-  /// Errors: tokenizer_c8, an id twice or above kMaxTokenId.
+  /// Errors: tokenizer_c8, an id twice or above kMaxTokenId, a token above kMaxTokenBytes.
   Status add(std::string token, uint64_t id);
 
   Vocabulary ids_;

@@ -18,10 +18,7 @@ void keep_if(Characters& text, Keep keep) {
 }
 
 Normalizer form_of(NormalForm form) {
-  return [form](Characters& text, uint32_t) -> Status {
-    normalize(form, text);
-    return {};
-  };
+  return [form](Characters& text, uint32_t) { return normalize(form, text); };
 }
 Result<Normalizer> make_nfc(Fields&) { return form_of(NormalForm::nfc); }
 Result<Normalizer> make_nfd(Fields&) { return form_of(NormalForm::nfd); }
@@ -87,7 +84,7 @@ Result<Normalizer> make_bert(Fields& fields) {
     if (clean_text) clean(text);
     if (handle_chinese_chars) space_ideographs(text);
     if (strip_accents) {
-      normalize(NormalForm::nfd, text);
+      TANDEM_CHECK(normalize(NormalForm::nfd, text));
       keep_if(text, [](char32_t code) { return !is_nonspacing_mark(code); });
     }
     if (to_lowercase) lowercase(text);
@@ -118,8 +115,7 @@ Status replace(const Pattern& pattern, const Characters& content, Characters& te
     for (const Character& character : content)
       changed.push_back({character.code, end > 0 ? text[end - 1].from : Span{origin, origin}});
     done = end;
-    if (changed.size() > kMaxTextCharacters)
-      return invalid("tokenizer_c6", "Replace makes the text longer than {} characters", kMaxTextCharacters);
+    TANDEM_CHECK(not_too_long(changed.size()));
   }
   changed.insert(changed.end(), text.begin() + done, text.end());
   text = std::move(changed);
@@ -138,14 +134,14 @@ Characters characters_of(std::string_view text) {
 
 Result<Normalizer> make_replace(Fields& fields) {
   TANDEM_TRY(const Pattern pattern, pattern_of(fields));
-  TANDEM_TRY(const std::string content, fields.string("content"));
+  TANDEM_TRY(const std::string content, short_string(fields, "content"));
   return Normalizer([pattern, with = characters_of(content)](Characters& text, uint32_t origin) {
     return replace(pattern, with, text, origin);
   });
 }
 
 Result<Normalizer> make_prepend(Fields& fields) {
-  TANDEM_TRY(const std::string prepend, fields.string("prepend"));
+  TANDEM_TRY(const std::string prepend, short_string(fields, "prepend"));
   return Normalizer([before = characters_of(prepend)](Characters& text, uint32_t) -> Status {
     if (text.empty()) return {};
     const Span first = text.front().from;
@@ -194,7 +190,7 @@ void map_characters(int count, std::string_view content, std::vector<Change>& ch
 }
 
 // Source: sentencepiece, normalizer.cc; by grapheme clusters as the `tokenizers` library does it.
-void map_text(const CharacterMap& map, Characters& text) {
+Status map_text(const CharacterMap& map, Characters& text) {
   std::string bytes;
   for (const Character& character : text) append_utf8(bytes, character.code);
   std::vector<Change> changes;
@@ -203,6 +199,7 @@ void map_text(const CharacterMap& map, Characters& text) {
   for (const uint32_t end : grapheme_ends(bytes)) {
     const std::string_view cluster = std::string_view(bytes).substr(begin, end - begin);
     begin = end;
+    TANDEM_CHECK(not_too_long(changes.size()));
     const auto whole = cluster.size() < 6 ? map.find(cluster) : std::nullopt;
     if (whole) map_characters(int(count_characters(cluster)), *whole, changes);
     for (size_t at = 0; !whole && at < cluster.size();) {
@@ -216,17 +213,15 @@ void map_text(const CharacterMap& map, Characters& text) {
     }
   }
   give_origins(changes, text);
+  return {};
 }
 
 Result<Normalizer> make_precompiled(Fields& fields) {
   TANDEM_TRY(const std::string encoded, fields.string("precompiled_charsmap"));
   auto map = CharacterMap::parse(encoded);
   if (!map.ok()) return std::move(map).error();
-  return Normalizer([shared = std::make_shared<CharacterMap>(std::move(map).value())](Characters& text,
-                                                                                      uint32_t) -> Status {
-    map_text(*shared, text);
-    return {};
-  });
+  return Normalizer([shared = std::make_shared<CharacterMap>(std::move(map).value())](
+                        Characters& text, uint32_t) { return map_text(*shared, text); });
 }
 
 Result<Normalizer> make_sequence(Fields& fields);

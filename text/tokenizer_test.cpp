@@ -304,7 +304,7 @@ TEST(Tokenizer, VocabularyAndMergesMustFit) {
   EXPECT_THAT(error_of({.model = R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})"}),
               HasSubstr("tokens \"a\" and \"b\" have the same id 0"));
   EXPECT_THAT(error_of({.model = R"({"type":"BPE","vocab":{"a":99999999},"merges":[]})"}),
-              HasSubstr("at most 16777216"));
+              HasSubstr("at most 4194304"));
   EXPECT_THAT(error_of({.model = R"({"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]})"}),
               HasSubstr("merge 0 needs \"ab\""));
   EXPECT_THAT(

@@ -40,7 +40,7 @@ uint8_t combining_class(char32_t code) {
 }
 
 /// Every character decomposed; runs of marks sorted by their combining class.
-std::vector<Change> decomposed(const UNormalizer2* normalizer, const Characters& text) {
+Result<std::vector<Change>> decomposed(const UNormalizer2* normalizer, const Characters& text) {
   std::vector<Change> changes;
   changes.reserve(text.size());
   for (const Character& character : text) {
@@ -54,6 +54,7 @@ std::vector<Change> decomposed(const UNormalizer2* normalizer, const Characters&
       changes.push_back({character.code, 0});
       continue;
     }
+    TANDEM_CHECK(not_too_long(changes.size()));
     for (int32_t i = 0; i < length;) {
       const int change = i > 0;
       UChar32 code;
@@ -100,6 +101,11 @@ std::vector<Change> composed(const UNormalizer2* normalizer, const std::vector<C
 }
 
 }  // namespace
+
+Status not_too_long(size_t characters) {
+  if (characters <= kMaxTextCharacters) return {};
+  return invalid("tokenizer_c6", "a normalizer makes the text longer than {} characters", kMaxTextCharacters);
+}
 
 void give_origins(const std::vector<Change>& changes, Characters& text) {
   Characters changed;
@@ -149,13 +155,14 @@ bool is_word(char32_t code) {
          code == 0x200c || code == 0x200d;
 }
 
-void normalize(NormalForm form, Characters& text) {
+Status normalize(NormalForm form, Characters& text) {
   const bool ascii = std::all_of(text.begin(), text.end(), [](const Character& c) { return c.code < 0x80; });
-  if (ascii) return;
+  if (ascii) return {};
   const UNormalizer2* normalizer = normalizer_of(form);
-  std::vector<Change> changes = decomposed(normalizer, text);
+  TANDEM_TRY(std::vector<Change> changes, decomposed(normalizer, text));
   if (form == NormalForm::nfc || form == NormalForm::nfkc) changes = composed(normalizer, changes);
   give_origins(changes, text);
+  return {};
 }
 
 void lowercase(Characters& text) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "text/span.h"
 
 namespace tandem::text {
@@ -32,10 +33,15 @@ struct Change {
 /// Makes the new characters the text, each with the origin that its change gives it.
 void give_origins(const std::vector<Change>& changes, Characters& text);
 
+constexpr size_t kMaxTextCharacters = size_t(1) << 28;  ///< that a normalizer may leave
+/// tokenizer_c6 for more than that.
+Status not_too_long(size_t characters);
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 /// The normal form. A character that comes of several keeps the origin of the first; those that come of one
 /// all keep its origin; reordered marks take the origins of their new places.
-void normalize(NormalForm form, Characters& text);
+/// Errors: tokenizer_c6.
+Status normalize(NormalForm form, Characters& text);
 /// Each character's lower case by itself, whatever stands beside it.
 void lowercase(Characters& text);
 /// The ends of the extended grapheme clusters of valid UTF-8, in bytes.

@@ -59,9 +59,6 @@ Status Unigram::read_vocabulary(Fields& fields) {
     TANDEM_CHECK(add(token, scores_.size()));
     scores_.push_back(entry[1].get<double>());
     lowest = std::min(lowest, scores_.back());
-    if (token.size() > kMaxTokenBytes)
-      return invalid("tokenizer_c8", "a token of {} bytes, at most {} are read", token.size(),
-                     kMaxTokenBytes);
     trie_.add(token, uint32_t(scores_.size() - 1));
   }
   unknown_score_ = lowest - kUnknownPenalty;

@@ -2,6 +2,7 @@
 
 #include "text/fields.h"
 #include "text/model.h"
+#include "text/trie.h"
 #include "text/utf8.h"
 
 namespace tandem::text {
@@ -13,12 +14,12 @@ class WordPiece : public Model {
   Status tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override;
 
  private:
-  std::optional<ModelToken> longest(std::string_view piece, uint32_t begin, std::string& spelled) const;
+  std::optional<ModelToken> longest(std::string_view piece, uint32_t begin) const;
 
   uint32_t unknown_ = 0;
   std::string prefix_;
   uint64_t max_characters_ = 0;
-  size_t longest_token_ = 0;  ///< bytes
+  Trie first_, later_;  ///< tokens at the start of a word; and after it, without their prefix
 };
 
 Status WordPiece::read(Fields& fields) {
@@ -28,10 +29,13 @@ Status WordPiece::read(Fields& fields) {
   for (const auto& [token, id] : vocabulary->items()) {
     if (!id.is_number_unsigned())
       return fields.wrong(fmt::format("the id of \"{}\" is no whole number", token));
-    longest_token_ = std::max(longest_token_, token.size());
     TANDEM_CHECK(add(token, id.get<uint64_t>()));
   }
   TANDEM_TRY(prefix_, fields.string("continuing_subword_prefix", "##"));
+  for (const auto& [token, id] : ids_) {
+    first_.add(token, id);
+    if (token.starts_with(prefix_)) later_.add(std::string_view(token).substr(prefix_.size()), id);
+  }
   TANDEM_TRY(max_characters_, fields.number("max_input_chars_per_word", 100));
   TANDEM_TRY(const std::string unknown, fields.string("unk_token", "[UNK]"));
   const auto id = id_of(unknown);
@@ -40,26 +44,20 @@ Status WordPiece::read(Fields& fields) {
   return {};
 }
 
-std::optional<ModelToken> WordPiece::longest(std::string_view piece, uint32_t begin,
-                                             std::string& spelled) const {
-  const std::string_view prefix = begin > 0 ? std::string_view(prefix_) : std::string_view();
-  auto end = uint32_t(std::min<size_t>(piece.size(), begin + longest_token_));
-  spelled.assign(prefix);
-  spelled += piece.substr(begin, end - begin);
-  for (; end > begin; --end) {
-    const std::string_view token = std::string_view(spelled).substr(0, prefix.size() + end - begin);
-    if (const auto id = id_of(token)) return ModelToken{*id, {begin, end}, false};
-  }
-  return std::nullopt;
+std::optional<ModelToken> WordPiece::longest(std::string_view piece, uint32_t begin) const {
+  std::optional<ModelToken> token;
+  (begin > 0 ? later_ : first_).walk(piece.substr(begin), [&](uint32_t length, uint32_t id) {
+    token = ModelToken{id, {begin, begin + length}, false};
+  });
+  return token;
 }
 
 Status WordPiece::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const {
   const ModelToken unknown{unknown_, {0, uint32_t(piece.size())}, false};
   if (count_characters(piece) > max_characters_) return tokens.push_back(unknown), Status{};
   const size_t before = tokens.size();
-  std::string spelled;
   for (uint32_t at = 0; at < piece.size();) {
-    const auto token = longest(piece, at, spelled);
+    const auto token = longest(piece, at);
     if (!token) {
       tokens.resize(before);
       tokens.push_back(unknown);
