@@ -150,10 +150,18 @@ struct Matcher {
   std::unique_ptr<pcre2_jit_stack, decltype(&pcre2_jit_stack_free)> stack{
       pcre2_jit_stack_create(64 << 10, kJitStackBytes, nullptr), &pcre2_jit_stack_free};
   Matcher() {
-    pcre2_set_match_limit(context.get(), kStepsFromOneStart);
     pcre2_set_depth_limit(context.get(), kStepsFromOneStart);
     pcre2_set_heap_limit(context.get(), 64 << 10);  // KiB
     pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  }
+
+  /// The first match that starts at `at` to `last_start`, or PCRE2's negative code.
+  int search(const pcre2_code* code, std::string_view subject, size_t at, size_t last_start, bool slow) {
+    const uint32_t more = slow ? 8 * uint32_t(std::min<size_t>(subject.size(), 1 << 28)) : 0;
+    pcre2_set_match_limit(context.get(), kStepsFromOneStart + more);
+    pcre2_set_offset_limit(context.get(), last_start);
+    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), at,
+                       PCRE2_NO_UTF_CHECK, data.get(), context.get());
   }
 };
 
@@ -239,16 +247,18 @@ Status Pattern::find_all(std::string_view subject, std::vector<Span>& matches) c
   thread_local Matcher matcher;
   Deadline deadline(subject.size());
   const auto* code = static_cast<const pcre2_code*>(code_.get());
-  const auto* text = reinterpret_cast<PCRE2_SPTR>(subject.data());
   const PCRE2_SIZE* found = pcre2_get_ovector_pointer(matcher.data.get());
+  bool slow = false;  // one start at a time, with as many steps as a long run of one character may need
   for (size_t at = 0; at < subject.size();) {
-    const size_t last_start = std::min(subject.size(), at + kStartsInOneCall);
-    pcre2_set_offset_limit(matcher.context.get(), last_start);
-    const int result = pcre2_match(code, text, subject.size(), at, PCRE2_NO_UTF_CHECK, matcher.data.get(),
-                                   matcher.context.get());
-    const bool look =
-        result == PCRE2_ERROR_NOMATCH ? last_start < subject.size() : matches.size() % 1024 == 1023;
+    const size_t last_start = slow ? at : std::min(subject.size(), at + kStartsInOneCall);
+    const int result = matcher.search(code, subject, at, last_start, slow);
+    const bool look = result < 0 ? last_start < subject.size() : matches.size() % 1024 == 1023;
     if (look && deadline.passed()) return too_long(source_, "searched too long");
+    if (result == PCRE2_ERROR_MATCHLIMIT && !slow) {
+      slow = true;
+      continue;
+    }
+    slow = false;
     if (result == PCRE2_ERROR_NOMATCH) {
       at = last_start == subject.size() ? last_start : last_start + 1;
       while (at < subject.size() && !starts_character(subject[at])) ++at;

@@ -55,6 +55,11 @@ TEST(Pattern, BacktrackingWithoutEndIsAnError) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
+TEST(Pattern, ALongRunOfSpacesIsNoEndlessSearch) {
+  const std::string spaces(3'000'000, ' ');
+  EXPECT_EQ(found(R"(\s*[\r\n]+|\s+(?!\S)|\s+)", spaces + "a").at(0).size(), spaces.size() - 1);
+}
+
 TEST(Pattern, EmptyMatchesMoveOn) { EXPECT_THAT(found("a*", "baac"), ElementsAre("", "aa")); }
 
 }  // namespace
