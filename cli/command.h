@@ -24,6 +24,7 @@ void add_record(CLI::App& app, Session& session);
 void add_plant(CLI::App& app, Session& session);
 void add_sign(CLI::App& app, Session& session);
 void add_check(CLI::App& app, Session& session);
+void add_tokenize(CLI::App& app, Session& session);
 
 /// A subcommand with --json and a footer of examples.
 CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& what,

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   add_plant(app, session);
   add_sign(app, session);
   add_check(app, session);
+  add_tokenize(app, session);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);

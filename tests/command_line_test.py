@@ -11,7 +11,7 @@ from common import TANDEM, Case, run, tandem
 from memory_test import write_random_llama
 from tiny import TL, write_folder
 
-COMMANDS = ("inspect", "map", "convert", "verify", "run", "record", "plant", "sign", "check")
+COMMANDS = ("inspect", "map", "convert", "verify", "run", "record", "plant", "sign", "check", "tokenize")
 
 
 class CommandLine(Case):
@@ -34,7 +34,7 @@ class CommandLine(Case):
     def test_wrong_uses_are_one_line_or_one_document(self):
         model, out = self.model, self.scratch / "out"
         for code, says, arguments in (
-            (2, 'there is no command "convrt", only inspect map convert verify run record plant sign check', ["convrt", "a", "b"]),
+            (2, 'there is no command "convrt", only inspect map convert verify run record plant sign check tokenize', ["convrt", "a", "b"]),
             (2, "SRC is required (see tandem convert --help)", ["convert"]),
             (2, "not expected: --nope", ["convert", model, out, "--nope"]),
             (2, "--to pickle: expected saved_model", ["convert", model, out, "--to", "pickle"]),

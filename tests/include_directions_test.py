@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_USE = {
     "base": [],
     "formats": ["base"],
+    "text": ["formats"],
     "contract": ["base"],
     "rules": ["base", "contract"],
     "faults": ["contract", "rules"],
@@ -19,8 +20,8 @@ MAY_USE = {
     "convert": ["arch", "lower", "formats", "faults"],
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines", "faults"],
-    "cli": ["verify", "kinship"],
-    "fuzz": ["verify"],
+    "cli": ["verify", "kinship", "text"],
+    "fuzz": ["verify", "text"],
 }
 # What tests may use besides: whole models as input.
 TESTS_MAY_USE = {"lower": ["arch"], "faults": ["arch"]}

@@ -12,7 +12,7 @@ MEASURED = re.compile(r"\d\.\d+e[-+]\d+")  # errors depend on the processor
 
 
 def tour():
-    """(command, printed) of every `$ tandem` line in the README."""
+    """(command, printed) of every step in the README's tour."""
     for block in re.findall(r"^```\n(\$ tandem.*?)^```$", README, re.MULTILINE | re.DOTALL):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, printed = step.partition("\n")
@@ -28,7 +28,7 @@ class Readme(Case):
         (self.scratch / "examples").symlink_to(ROOT / "examples")
         environment = os.environ | {"PATH": f"{TANDEM.parent}:{os.environ['PATH']}"}
         steps = list(tour())
-        self.assertEqual(len(steps), 5)
+        self.assertEqual(len(steps), 6)
         for command, printed in steps:
             done = subprocess.run(command, shell=True, cwd=self.scratch, env=environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -102,6 +102,19 @@ class Schemas(Case):
         self.valid("plant-list", tandem("plant", "--list", self.scratch / "tf", "--json").json)
         self.valid("plant", tandem("plant", "epsilon", self.scratch / "tf", self.scratch / "bad", "--json").json)
 
+    def test_tokenize(self):
+        for flags in ((), ("--explain",)):
+            done = run("tokenize", "--tokenizer", TINY, "--jsonl", self.text_lines(), "--json", *flags)
+            for line in done.out.splitlines():
+                self.valid("tokenize", json.loads(line))
+            self.assertEqual(len(done.out.splitlines()), 2)
+        self.refused("tokenize", json.loads(line) | {"more": 1})
+
+    def text_lines(self):
+        path = self.scratch / "lines.jsonl"
+        path.write_text('"a b"\n"naïve"\n')
+        return path
+
     def test_run(self):
         tandem("convert", TINY, self.scratch / "tf")
         for model in (TINY, self.scratch / "tf"):

@@ -29,6 +29,17 @@ class Status(unittest.TestCase):
         self.assertEqual(table("Ops"), expected)
         self.assertEqual((tensorflow | pytorch) - registered, set())
 
+    def test_kinds_of_a_tokenizer(self):
+        section = (ROOT / "docs" / "tokenizer.md").read_text().split("## What is supported\n")[1].split("\n## ")[0]
+        listed = {name: re.findall(r"`(\w+)`", kinds) for name, kinds in re.findall(r"^\| `(\w+)` \| (.*) \|", section, re.MULTILINE)}
+        files = {"model": "model", "normalizer": "normalizer", "pre_tokenizer": "pre_tokenizer", "post_processor": "post_processor", "decoder": "decoder"}
+        self.assertEqual(set(listed), set(files))
+        for name, file in files.items():
+            source = (ROOT / "text" / f"{file}.cpp").read_text().split("kKinds[]")[1].split("};")[0]
+            rows = re.findall(r'\{"(\w+)",\s*make_\w+\}', source)
+            self.assertGreater(len(rows), 2)
+            self.assertEqual(listed[name], rows, name)
+
     def test_every_activation_is_in_the_contracts_manual(self):
         section = (ROOT / "docs" / "contract.md").read_text().split("\n## Activations\n")[1].split("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", section, re.MULTILINE)
