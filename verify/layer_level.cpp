@@ -24,6 +24,14 @@ HostTensor filled_like(const HostTensor& tensor, int32_t value) {
   return filled;
 }
 
+Result<HostTensor> in_dtype(const HostTensor& tensor, DType dtype) {
+  if (tensor.dtype == dtype) return tensor;
+  HostTensor other{dtype, tensor.shape,
+                   std::vector<std::byte>(tensor.data.size() / size_of(tensor.dtype) * size_of(dtype))};
+  if (const auto done = cast(tensor.dtype, tensor.data, dtype, other.data); !done.ok()) return done.error();
+  return other;
+}
+
 TokenMask mask_of(const Probe& probe, size_t token_axis = 1) {
   return {probe.batch, probe.tokens, probe.attention_mask, token_axis};
 }
@@ -221,7 +229,9 @@ class LayerComparison {
   /// The layer's result is what its signature returns, not what was looked at inside.
   Status delivered(const LayerPlace& layer, Pass& pass, LayerResult& result) {
     const std::string& output = find_entry(*sides_.contract, layer.entry)->results[0];
-    auto outputs = sides_.other->run(layer.entry, pass.inputs, {output});
+    HostTensors inputs = pass.inputs;
+    TANDEM_TRY(inputs["hidden_states"], in_dtype(inputs["hidden_states"], sides_.other_compute));
+    auto outputs = sides_.other->run(layer.entry, inputs, {output});
     if (!outputs.ok() && is_difference(outputs.error()))
       return add_failure(result.taps.back(), outputs.error());
     if (!outputs.ok()) return std::move(outputs).error();

@@ -19,6 +19,7 @@ struct Sides {
   const Contract* contract = nullptr;
   const LayerStack* stack = nullptr;
   Tolerance tolerance = kTolerances[0];
+  DType other_compute = DType::f32;  ///< what the other side's layers take their hidden states in
   Visibility reference_shows, other_shows;
   bool show(std::string_view tap) const {
     return shows_tap(reference_shows, tap) && shows_tap(other_shows, tap);

@@ -332,6 +332,7 @@ Status inner_levels(Running& running, const Side& reference, const Side& other,
   sides.reference_is_left = !running.right_is_reference;
   sides.contract = &contract->contract();
   sides.stack = &stack;
+  sides.other_compute = compute_of(other);
   sides.tolerance = tolerance_of(running.lowest);
   sides.reference_shows = visibility_of(running.reference().info());
   sides.other_shows = visibility_of(running.other().info());

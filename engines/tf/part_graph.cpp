@@ -277,12 +277,11 @@ class Maker {
   std::map<std::string, Place> given_in(const FunctionDef& function, bool arguments) const {
     std::map<std::string, Place> given;
     const Places places = places_of(function);
-    for (const auto& [name, dtype] : request_.given) {
-      if (const auto place = places.find(name); place != places.end())
-        given[name] = {place->second.ref, dtype};
+    for (const auto& [name, from] : request_.given) {
+      if (const auto place = places.find(name); place != places.end()) given[name] = place->second;
       if (!arguments) continue;
       for (const auto& argument : function.signature().input_arg())
-        if (argument.name() == name) given[name] = {name, dtype};
+        if (argument.name() == name) given[name] = {name, argument.type()};
     }
     return given;
   }
@@ -311,7 +310,7 @@ class Maker {
     }
     for (const std::string& name : inner.given) {
       node->add_input("passed_" + name);
-      passed[name] = {"passed_" + name, request_.given.at(name)};
+      passed[name] = {"passed_" + name, given.at(name).dtype};
     }
     set_types(*node, "tandem_part_block", inner.function);
     std::vector<Place> results;
@@ -351,11 +350,28 @@ class Maker {
     for (size_t i = 0; i < top.given.size(); ++i) {
       const std::string& name = top.given[i];
       if (std::find(result_.feeds.begin(), result_.feeds.end(), name) == result_.feeds.end()) add_feed(name);
-      call.add_input("given/" + name);
+      call.add_input(
+          in_type("given/" + name, request_.given.at(name), arguments[own + static_cast<int>(i)].type()));
     }
     set_types(call, "tandem_part_entry", top.function);
     *result_.graph.add_node() = std::move(call);
     return {};
+  }
+
+  /// The node that has a placeholder's value in the type that is computed with: a graph of 16 bits is given
+  /// floats.
+  std::string in_type(const std::string& node, int from, tensorflow::DataType to) {
+    if (from == to) return node;
+    const std::string name = fmt::format("{}/as_{}", node, static_cast<int>(to));
+    for (const NodeDef& there : result_.graph.node())
+      if (there.name() == name) return name;
+    NodeDef* cast = result_.graph.add_node();
+    cast->set_name(name);
+    cast->set_op("Cast");
+    cast->add_input(node);
+    (*cast->mutable_attr())["SrcT"].set_type(static_cast<tensorflow::DataType>(from));
+    (*cast->mutable_attr())["DstT"].set_type(to);
+    return name;
   }
 
   void add_feed(const std::string& name) {
