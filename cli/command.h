@@ -25,6 +25,7 @@ void add_plant(CLI::App& app, Session& session);
 void add_sign(CLI::App& app, Session& session);
 void add_check(CLI::App& app, Session& session);
 void add_tokenize(CLI::App& app, Session& session);
+void add_chat_template(CLI::App& app, Session& session);
 
 /// A subcommand with --json and a footer of examples.
 CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& what,

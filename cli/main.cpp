@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_sign(app, session);
   add_check(app, session);
   add_tokenize(app, session);
+  add_chat_template(app, session);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
