@@ -38,7 +38,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_integer(number_integer_t value) override { return put(value); }
   bool number_unsigned(number_unsigned_t value) override { return put(value); }
   bool number_float(number_float_t value, const string_t& spelling) override {
-    if (spelling.find_first_of(".eE") != string_t::npos) return put(value);
+    if (limits_.large_integers || spelling.find_first_of(".eE") != string_t::npos) return put(value);
     return fail(corrupt("json_c1", "integer {} does not fit in 64 bits", readable(spelling)));
   }
   bool string(string_t& value) override { return put(std::move(value)); }

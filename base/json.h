@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;  ///< keys keep the order in which they wer
 struct JsonLimits {
   int max_depth = 32;
   size_t max_bytes = 100'000'000;
+  bool large_integers =
+      false;  ///< those beyond 64 bits become floats, as model_max_length in tokenizer_config.json
 };
 
 /// Parses one JSON document.

@@ -48,6 +48,14 @@ TEST(Json, C1TextOfErrorIsShortAndPrintable) {
   for (char c : error.text) EXPECT_TRUE(c >= 0x20 && c <= 0x7e);
 }
 
+TEST(Json, LargeIntegersBecomeFloatsWhereThatIsAskedFor) {
+  const auto json = parse_json(R"({"model_max_length": 1000000000000000019884624838656, "n": 7})",
+                               {.large_integers = true});
+  ASSERT_TRUE(json.ok()) << json.error().message();
+  EXPECT_EQ(json.value()["model_max_length"], 1e30);
+  EXPECT_TRUE(json.value()["n"].is_number_unsigned());
+}
+
 TEST(Json, C1IntegersBeyond64BitsAreNotRounded) {
   EXPECT_EQ(error_of("[18446744073709551616]").message(),
             "json_c1: integer 18446744073709551616 does not fit in 64 bits");

@@ -11,7 +11,7 @@ from common import TANDEM, Case, run, tandem
 from memory_test import write_random_llama
 from tiny import TL, write_folder
 
-COMMANDS = ("inspect", "map", "convert", "verify", "run", "record", "plant", "sign", "check", "tokenize")
+COMMANDS = ("inspect", "map", "convert", "verify", "run", "record", "plant", "sign", "check", "tokenize", "chat-template")
 
 
 class CommandLine(Case):
@@ -33,8 +33,10 @@ class CommandLine(Case):
 
     def test_wrong_uses_are_one_line_or_one_document(self):
         model, out = self.model, self.scratch / "out"
+        (model / "t.jinja").write_text("{{ 1 }}")
+        (model / "m.json").write_text("[]")
         for code, says, arguments in (
-            (2, 'there is no command "convrt", only inspect map convert verify run record plant sign check tokenize', ["convrt", "a", "b"]),
+            (2, 'there is no command "convrt", only inspect map convert verify run record plant sign check tokenize chat-template', ["convrt", "a", "b"]),
             (2, "SRC is required (see tandem convert --help)", ["convert"]),
             (2, "not expected: --nope", ["convert", model, out, "--nope"]),
             (2, "--to pickle: expected saved_model", ["convert", model, out, "--to", "pickle"]),
@@ -52,6 +54,9 @@ class CommandLine(Case):
             (2, "no engine 'keras'; there are tf, torch, hf, keras_hub, dump", ["verify", f"keras:{model}", model]),
             (2, "no engine 'keras'; there are tf, torch, hf, keras_hub, dump", ["run", model, "--tokens", "1", "--engine", "keras"]),
             (65, "tf runs SavedModels, hf Hugging Face folders", ["run", model, "--tokens", "1", "--engine", "tf"]),
+            (2, "--set x: expected NAME=VALUE", ["chat-template", model / "t.jinja", "--messages", model / "m.json", "--set", "x"]),
+            (2, "--set tools=1: there is an option for it", ["chat-template", model / "t.jinja", "--messages", model / "m.json", "--set", "tools=1"]),
+            (66, "no chat_template.jinja, chat_template.json or tokenizer_config.json", ["chat-template", self.scratch, "--messages", model / "m.json"]),
             (65, "no token ids", ["run", model, "--tokens", ""]),
             (65, '"-1" is no list of token ids', ["run", model, "--tokens", "-1"]),
             (65, "is not below vocab_size", ["run", model, "--tokens", "0,99999"]),

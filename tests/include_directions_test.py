@@ -15,7 +15,6 @@ MAY_USE = {
     "rules": ["base", "contract"],
     "faults": ["contract", "rules"],
     "kinship": ["rules"],
-    "text": ["formats"],
     "arch": ["contract", "rules"],
     "lower": ["contract", "formats", "rules"],
     "convert": ["arch", "lower", "formats", "faults"],

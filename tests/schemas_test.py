@@ -58,7 +58,7 @@ class Schemas(Case):
                         self.assertIs(each["additionalProperties"], False)
 
     def test_every_command_with_json_has_its_schema(self):
-        commands = re.findall(r"^  (\w+)  ", tandem("--help").out.split("Subcommands:")[1], re.MULTILINE)
+        commands = re.findall(r"^  ([\w-]+)  ", tandem("--help").out.split("Subcommands:")[1], re.MULTILINE)
         self.assertGreater(len(commands), 6)
         listed = (FOLDER / "README.md").read_text()
         for command in commands:
@@ -124,6 +124,12 @@ class Schemas(Case):
         dump = self.scratch / "a.dump"
         self.valid("record", tandem("record", TINY, "--out", dump, "--levels", "model", "--json").json)
         self.valid("verify", tandem("verify", TINY, f"dump:{dump}", "--levels", "model", "--no-float64", "--json").json)
+
+    def test_chat_template(self):
+        (self.scratch / "t.jinja").write_text("{{ messages[0].role }}")
+        (self.scratch / "m.json").write_text('[{"role": "user"}]')
+        answer = self.valid("chat-template", tandem("chat-template", self.scratch / "t.jinja", "--messages", self.scratch / "m.json", "--json").json)
+        self.assertEqual(answer["text"], "user")
 
     def test_verify_certificate_sign_and_check(self):
         model = shutil.copytree(TINY, self.scratch / "model")

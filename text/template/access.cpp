@@ -190,7 +190,7 @@ Result<std::vector<Value>> Interpreter::walk(const Value& value) {
     case Kind::text: {
       std::vector<Value> all;
       for (std::string_view character : characters(value.text())) {
-        TANDEM_TRY(Value one, text(std::string(character), value.is_markup()));
+        TANDEM_TRY(Value one, text(std::string(character)));
         all.push_back(std::move(one));
       }
       return all;
@@ -265,7 +265,7 @@ Value no_such(const Value& value, std::string_view what, std::string_view name) 
 }  // namespace
 
 Result<Value> Interpreter::attribute(const Value& value, const std::string& name) {
-  if (value.is(Kind::undefined)) return undefined_error(value);
+  if (value.is(Kind::undefined) && !is_private(name)) return undefined_error(value);
   if (std::optional<Value> own = own_attribute(value, name)) return *std::move(own);
   if (std::optional<Value> found = method(value, name)) return *std::move(found);
   if (value.is(Kind::dict)) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kSpecialTokens[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                           "pad_token", "cls_token", "mask_token"};
-constexpr JsonLimits kJsonLimits{.max_depth = 64};
+constexpr JsonLimits kJsonLimits{.max_depth = 64, .large_integers = true};
 
 /// "FILE, line 3" of an error that knows its line, else "FILE".
 Error in_template(Error error, const std::string& where) {

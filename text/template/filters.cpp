@@ -254,7 +254,6 @@ Result<Value> first(Call& call) {
 
 Result<Value> last(Call& call) {
   if (call.self.is(Kind::iterator)) return invalid("chat_c3", "a generator has no last item");
-  if (call.self.is(Kind::undefined)) return undefined_error(call.self);
   TANDEM_TRY(std::vector<Value> items, call.in.walk(call.self));
   if (items.empty()) return undefined("no last item, the sequence is empty");
   return items.back();
@@ -407,18 +406,17 @@ Result<Value> folded(Interpreter& in, Value value, bool case_sensitive) {
   return in.text(to_lower(value.text()));
 }
 
-/// What an item is sorted by: attributes with commas between, or itself.
+/// What an item is sorted by, as a list: its attributes (a path, or several with commas between), or itself.
 Result<Value> sort_key(Interpreter& in, const Value& item, const std::optional<Value>& attribute,
                        bool case_sensitive) {
-  if (!attribute || attribute->is(Kind::none)) return folded(in, item, case_sensitive);
-  if (!attribute->is(Kind::text)) {
-    TANDEM_TRY(Value found, in.item_at_path(item, *attribute));
-    return folded(in, std::move(found), case_sensitive);
+  std::vector<Value> paths{attribute ? *attribute : Value(None{})};
+  if (attribute && attribute->is(Kind::text)) {
+    TANDEM_TRY(const Value split, list_of(in, split_at(attribute->text(), ",", -1, false)));
+    paths = split.sequence().items;
   }
   std::vector<Value> keys;
-  for (std::string_view path : split_at(attribute->text(), ",", -1, false)) {
-    TANDEM_TRY(const Value path_text, in.text(std::string(path)));
-    TANDEM_TRY(Value found, in.item_at_path(item, path_text));
+  for (const Value& path : paths) {
+    TANDEM_TRY(Value found, in.item_at_path(item, path));
     TANDEM_TRY(Value key, folded(in, std::move(found), case_sensitive));
     keys.push_back(std::move(key));
   }

@@ -96,10 +96,9 @@ Result<std::string> one_value(Interpreter& in, const Directive& one, const Value
 }  // namespace
 
 Result<std::string> percent_format(Interpreter& in, std::string_view format, const std::vector<Value>& values,
-                                   const Value* mapping) {
+                                   const Value* container) {
   Writer out(in);
   size_t used = 0;
-  bool by_name = false;
   while (!format.empty()) {
     TANDEM_CHECK(in.step());
     const size_t sign = std::min(format.find('%'), format.size());
@@ -115,13 +114,12 @@ Result<std::string> percent_format(Interpreter& in, std::string_view format, con
     const Value* value = nullptr;
     if (format.starts_with('(')) {
       const size_t end = format.find(')');
-      if (end == std::string_view::npos || !mapping)
+      if (end == std::string_view::npos || !container || !container->is(Kind::dict))
         return invalid("chat_c3", "a format by name needs a mapping");
       TANDEM_TRY(const Value key, in.text(std::string(format.substr(1, end - 1))));
-      value = find(mapping->dict(), key, in.work());
+      value = find(container->dict(), key, in.work());
       if (!value) return invalid("chat_c3", "the format names \"{}\", which is not given", key.text());
       format.remove_prefix(end + 1);
-      by_name = true;
     }
     TANDEM_TRY(const Directive one, take_directive(format));
     if (!value) {
@@ -131,8 +129,7 @@ Result<std::string> percent_format(Interpreter& in, std::string_view format, con
     TANDEM_TRY(const std::string text, one_value(in, one, *value));
     out.put(text);
   }
-  if (used < values.size() && !by_name && !mapping)
-    return invalid("chat_c3", "more values than the format has places");
+  if (used < values.size() && !container) return invalid("chat_c3", "more values than the format has places");
   return out.finish();
 }
 

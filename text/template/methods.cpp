@@ -272,7 +272,6 @@ Result<Value> count_in_list(Call& call) {
 constexpr auto kListMethods = std::to_array<Row>({
     {"index", "value", index_of},
     {"count", "value", count_in_list},
-    {"copy", "", copy},
 });
 
 // The variable `loop`.
@@ -311,7 +310,7 @@ std::span<const Row> dict_methods() { return kDictMethods; }
 std::span<const Row> methods_of(const Value& value) {
   if (value.is(Kind::text)) return kTextMethods;
   if (value.is(Kind::dict)) return kDictMethods;
-  if (value.is_list_or_tuple()) return kListMethods;
+  if (value.is(Kind::sequence) && value.sequence().kind < SequenceKind::keys) return kListMethods;
   if (value.is(Kind::loop)) return kLoopMethods;
   return {};
 }

@@ -110,12 +110,14 @@ Result<Value> joined(Interpreter& in, const Value& left, const Value& right) {
   return in.text(std::move(text), is_markup);
 }
 
-/// A tuple holds one value a place; a mapping may be named into; anything else is the one value.
+/// A tuple holds one value a place; anything else is the one value, which a container need not be used for.
 Result<Value> formatted(Interpreter& in, const Value& format, const Value& value) {
   const bool is_tuple = value.is(Kind::sequence) && value.sequence().kind == SequenceKind::tuple;
   const std::vector<Value> values = is_tuple ? value.sequence().items : std::vector<Value>{value};
-  TANDEM_TRY(std::string text,
-             percent_format(in, format.text(), values, value.is(Kind::dict) ? &value : nullptr));
+  const bool is_container =
+      value.is(Kind::dict) || value.is(Kind::undefined) ||
+      (value.is(Kind::sequence) && !is_tuple && value.sequence().kind < SequenceKind::keys);
+  TANDEM_TRY(std::string text, percent_format(in, format.text(), values, is_container ? &value : nullptr));
   return in.text(std::move(text), format.is_markup());
 }
 
@@ -142,6 +144,7 @@ Result<Value> add(Interpreter& in, const Value& left, const Value& right) {
 }
 
 Result<Value> arithmetic(Interpreter& in, std::string_view op, const Value& left, const Value& right) {
+  if (op == "%" && left.is(Kind::text)) return formatted(in, left, right);
   for (const Value* value : {&left, &right})
     if (value->is(Kind::undefined)) return undefined_error(*value);
   if (left.is_whole() && right.is_whole()) return of_whole(op, left.whole(), right.whole());
@@ -149,7 +152,6 @@ Result<Value> arithmetic(Interpreter& in, std::string_view op, const Value& left
   if (op == "+") return add(in, left, right);
   if (op == "*" && can_repeat(left) && right.is_whole()) return repeated(in, left, right.whole());
   if (op == "*" && can_repeat(right) && left.is_whole()) return repeated(in, right, left.whole());
-  if (op == "%" && left.is(Kind::text)) return formatted(in, left, right);
   return no_operator(op, left, right);
 }
 

@@ -19,9 +19,10 @@ std::vector<std::string_view> split_lines(std::string_view text);
 std::optional<double> parse_real(std::string_view text);
 /// int(text, base), or nothing. Errors: chat_c5 beyond 64 bits.
 Result<std::optional<int64_t>> parse_whole(std::string_view text, int base);
-/// `format % values`; %(name)s looks into the mapping, which may be null.
+/// `format % values`; %(name)s looks into the container, where it is a mapping. Without one (null) all values
+/// must be used.
 Result<std::string> percent_format(Interpreter& in, std::string_view format, const std::vector<Value>& values,
-                                   const Value* mapping);
+                                   const Value* container);
 /// format.format(...), fields without attributes, indices, conversions and specifications.
 Result<std::string> brace_format(Interpreter& in, std::string_view format, const Arguments& arguments);
 /// Pieces of one text as a list.
