@@ -19,10 +19,9 @@ constexpr const char* kFooter =
     "file.\n"
     "Prints exactly what transformers' apply_chat_template gives, with no newline added. "
     "docs/chat_templates.md\n"
-    "says what templates may use.\n"
+    "says what templates may use. A file of messages: [{\"role\": \"user\", \"content\": \"Hello\"}]\n"
     "\n"
     "Examples:\n"
-    "  echo '[{\"role\": \"user\", \"content\": \"Hello\"}]' > chat.json\n"
     "  tandem chat-template ./SmolLM2-135M-Instruct --messages chat.json --add-generation-prompt\n"
     "  tandem chat-template ./Qwen3-8B --messages chat.json --set enable_thinking=false\n"
     "  tandem chat-template template.jinja --messages chat.json --tools tools.json --json";

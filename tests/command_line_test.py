@@ -55,7 +55,7 @@ class CommandLine(Case):
             (2, "no engine 'keras'; there are tf, torch, hf, keras_hub, dump", ["run", model, "--tokens", "1", "--engine", "keras"]),
             (65, "tf runs SavedModels, hf Hugging Face folders", ["run", model, "--tokens", "1", "--engine", "tf"]),
             (2, "--set x: expected NAME=VALUE", ["chat-template", model / "t.jinja", "--messages", model / "m.json", "--set", "x"]),
-            (2, "--set tools=1: there is an option for it", ["chat-template", model / "t.jinja", "--messages", model / "m.json", "--set", "tools=1"]),
+            (2, "--set tools: there is an option for it", ["chat-template", model / "t.jinja", "--messages", model / "m.json", "--set", "tools=1"]),
             (66, "no chat_template.jinja, chat_template.json or tokenizer_config.json", ["chat-template", self.scratch, "--messages", model / "m.json"]),
             (65, "no token ids", ["run", model, "--tokens", ""]),
             (65, '"-1" is no list of token ids', ["run", model, "--tokens", "-1"]),
