@@ -17,4 +17,7 @@ struct HostTensor {
 };
 using HostTensors = std::map<std::string, HostTensor>;
 
+/// The same values in another float dtype, rounded to nearest, ties to even. Errors: those of cast.
+Result<HostTensor> in_dtype(const HostTensor& tensor, DType dtype);
+
 }  // namespace tandem

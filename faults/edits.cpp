@@ -162,13 +162,6 @@ HostTensor transposed(const HostTensor& tensor) {
   return out;
 }
 
-Result<HostTensor> in_dtype(const HostTensor& tensor, DType dtype) {
-  HostTensor out{dtype, tensor.shape, {}};
-  out.data.resize(tensor.data.size() / size_of(tensor.dtype) * size_of(dtype));
-  TANDEM_CHECK(cast(tensor.dtype, tensor.data, dtype, out.data));
-  return out;
-}
-
 Result<HostTensor> mapped(const HostTensor& tensor, const std::function<float(float, size_t)>& map) {
   TANDEM_TRY(HostTensor wide, in_dtype(tensor, DType::f32));
   for (size_t i = 0; i * sizeof(float) < wide.data.size(); ++i) {

@@ -63,7 +63,6 @@ HostTensor transposed(const HostTensor& tensor);
 /// Each number mapped in f32 and rounded to the tensor's dtype; `index` counts in row-major order.
 Result<HostTensor> mapped(const HostTensor& tensor,
                           const std::function<float(float value, size_t index)>& map);
-Result<HostTensor> in_dtype(const HostTensor& tensor, DType dtype);
 
 WeightEdit edit_taken(const WeightEntry& weight, size_t axis, std::vector<uint64_t> order);
 WeightEdit edit_mapped(const WeightEntry& weight, std::function<float(float, size_t)> map);

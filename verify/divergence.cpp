@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "contract/check.h"
@@ -30,9 +29,8 @@ bool rounds(const Hypothesis& hypothesis) { return hypothesis.fault.starts_with(
 /// A scope whose nodes can be run one by one: a block at its place, or the entry "logits".
 struct Walk {
   Scope scope = Scope::entry;
-  std::string entry;       ///< "layer_3" or "logits"
-  std::string edit_entry;  ///< what with_hypothesis edits for an empty place
-  std::string place;       ///< "model.layers.3" or ""
+  std::string entry;  ///< "layer_3" or "logits"
+  std::string place;  ///< "model.layers.3" or ""
   const Block* block = nullptr;
   ValueTypes types;
   std::vector<const Node*> nodes;  ///< candidates, in order
@@ -40,19 +38,6 @@ struct Walk {
   HostTensors given;               ///< the scope's inputs alone
   std::string first_bad;           ///< value of the first tap out of line, where values cannot be seen
 };
-
-HostTensor filled_like(const HostTensor& tensor, int32_t value) {
-  HostTensor filled{DType::i32, tensor.shape, std::vector<std::byte>(tensor.data.size())};
-  for (size_t i = 0; i + sizeof(value) <= filled.data.size(); i += sizeof(value))
-    std::memcpy(filled.data.data() + i, &value, sizeof(value));
-  return filled;
-}
-
-HostTensor from_doubles(const std::vector<double>& values, const Shape& shape) {
-  HostTensor tensor{DType::f64, shape, std::vector<std::byte>(values.size() * sizeof(double))};
-  if (!values.empty()) std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
-  return tensor;
-}
 
 struct Judged {
   bool equal = false;
@@ -151,14 +136,14 @@ class Search {
   }
 
   Result<Walk> walk_of(const LayerPlace& layer, const HostTensors& source) {
-    Walk walk{Scope::block, layer.entry, "", layer.place, layer.block, {}, {}, {}, {}, {}};
+    Walk walk{Scope::block, layer.entry, layer.place, layer.block, {}, {}, {}, {}, {}};
     TANDEM_TRY(walk.types, infer_types(*sides_.contract, *layer.block));
     HostTensors given = probe_.inputs();
     given.erase("input_ids");
     given["hidden_states"] = as_float32(source.at(layer.input_tap));
     if (layer.route)
       if (const auto chosen = source.find(layer.route_tap); chosen != source.end())
-        given[forced_name(*layer.route)] = chosen->second;
+        given[forced_operand(*layer.route)] = chosen->second;
     std::vector<std::string> names;
     for (const Node& node : layer.block->nodes) {
       walk.nodes.push_back(&node);
@@ -170,7 +155,7 @@ class Search {
   }
 
   Result<Walk> walk_of_entry() {
-    Walk walk{Scope::entry, "logits", "logits", "", sides_.stack->entry, {}, {}, {}, {}, {}};
+    Walk walk{Scope::entry, "logits", "", sides_.stack->entry, {}, {}, {}, {}, {}};
     TANDEM_TRY(walk.types, infer_types(*sides_.contract, *walk.block));
     std::vector<std::string> names;
     for (const Node& node : walk.block->nodes) {
@@ -190,12 +175,6 @@ class Search {
     walk.values = std::move(given);
     for (const auto& [name, value] : exact) walk.values[name] = as_float32(value);
     return walk;
-  }
-
-  static const std::string& forced_name(const Node& route) {
-    return std::find_if(route.inputs.rbegin(), route.inputs.rend(),
-                        [](const Operand& operand) { return !operand.is_weight; })
-        ->name;
   }
 
   /// A node's operands, and the inputs of its scope in case the other side reads something else.
@@ -241,7 +220,7 @@ class Search {
   /// What a node is given; a router chooses freely.
   static HostTensors inputs_of(const Walk& walk, const Node& node) {
     HostTensors given = operands(walk, node);
-    if (node.op == "route") given[forced_name(node)] = filled_like(given.at(forced_name(node)), -1);
+    if (node.op == "route") given[forced_operand(node)] = filled_like(given.at(forced_operand(node)), -1);
     return given;
   }
 
@@ -280,8 +259,9 @@ class Search {
       sorted_ids.push_back(id);
       sorted_shares.push_back(share);
     }
-    chosen->second = from_doubles(sorted_ids, chosen->second.shape);
-    if (weights != tensors.end()) weights->second = from_doubles(sorted_shares, weights->second.shape);
+    chosen->second = tensor_of(DType::f64, chosen->second.shape, sorted_ids);
+    if (weights != tensors.end())
+      weights->second = tensor_of(DType::f64, weights->second.shape, sorted_shares);
     return {};
   }
   Result<std::optional<NodeRun>> run_node(const Walk& walk, const Node& node) {
@@ -382,8 +362,7 @@ class Search {
       TANDEM_TRY(HostTensor made, edit.make(sources));
       weights.emplace(edit.weight, std::move(made));
     }
-    const Contract edited = with_hypothesis(
-        *sides_.contract, walk.place.empty() ? walk.edit_entry : walk.block->name, walk.place, hypothesis);
+    const Contract edited = with_hypothesis(*sides_.contract, walk.block->name, walk.place, hypothesis);
     return sides_.exact->edit(print(edited), weights);
   }
 

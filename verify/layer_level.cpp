@@ -1,36 +1,14 @@
 #include "verify/layer_level.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "contract/check.h"
 #include "contract/ops/route.h"
+#include "verify/host_values.h"
 
 namespace tandem {
 namespace {
-
-template <class T>
-std::vector<T> values_of(const HostTensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
-  return values;
-}
-
-HostTensor filled_like(const HostTensor& tensor, int32_t value) {
-  HostTensor filled{DType::i32, tensor.shape, std::vector<std::byte>(tensor.data.size())};
-  std::vector<int32_t> values(filled.data.size() / sizeof(int32_t), value);
-  if (!values.empty()) std::memcpy(filled.data.data(), values.data(), filled.data.size());
-  return filled;
-}
-
-Result<HostTensor> in_dtype(const HostTensor& tensor, DType dtype) {
-  if (tensor.dtype == dtype) return tensor;
-  HostTensor other{dtype, tensor.shape,
-                   std::vector<std::byte>(tensor.data.size() / size_of(tensor.dtype) * size_of(dtype))};
-  if (const auto done = cast(tensor.dtype, tensor.data, dtype, other.data); !done.ok()) return done.error();
-  return other;
-}
 
 TokenMask mask_of(const Probe& probe, size_t token_axis = 1) {
   return {probe.batch, probe.tokens, probe.attention_mask, token_axis};
@@ -61,7 +39,6 @@ class LayerComparison {
 
   Result<LayerLevel> run(const std::vector<Probe>& probes) && {
     TANDEM_TRY(inside_, sees_inside(*sides_.other, stack_));
-    TANDEM_TRY(reference_inside_, sees_inside(*sides_.reference, stack_));
     level_.own_inputs = !inside_;
     name_results();
     for (const Probe& probe : probes) {
@@ -264,15 +241,9 @@ class LayerComparison {
     return {names.begin(), names.end()};
   }
 
-  static const std::string& forced_name(const LayerPlace& layer) {
-    const auto forced = std::find_if(layer.route->inputs.rbegin(), layer.route->inputs.rend(),
-                                     [](const Operand& operand) { return !operand.is_weight; });
-    return forced->name;
-  }
-
   Result<HostTensors> exact_pass(const LayerPlace& layer, const Pass& pass) {
     HostTensors given = pass.inputs;
-    if (layer.route && pass.chosen) given[forced_name(layer)] = *pass.chosen;
+    if (layer.route && pass.chosen) given[forced_operand(*layer.route)] = *pass.chosen;
     return sides_.exact->values(layer.entry, Scope::block, given, value_names(layer, true));
   }
 
@@ -290,7 +261,8 @@ class LayerComparison {
   Result<Choice> choice_of(const LayerPlace& layer, const Pass& pass) {
     Choice choice{values_of<int32_t>(*pass.chosen), {}, {}};
     const std::string& x = layer.route->inputs[0].name;
-    const HostTensors given{{x, pass.exact->at(x)}, {forced_name(layer), filled_like(*pass.chosen, -1)}};
+    const HostTensors given{{x, pass.exact->at(x)},
+                            {forced_operand(*layer.route), filled_like(*pass.chosen, -1)}};
     TANDEM_TRY(const HostTensors outputs,
                sides_.exact->values(layer.entry, Scope::block, given,
                                     {layer.route->outputs[0], layer.route->outputs[2]}));
@@ -395,7 +367,7 @@ class LayerComparison {
 
   const Sides& sides_;
   const LayerStack& stack_;
-  bool inside_ = false, reference_inside_ = false;
+  bool inside_ = false;
   LayerLevel level_;
 };
 

@@ -68,6 +68,12 @@ Result<LayerStack> layer_stack_of(const Contract& contract) {
   return stack;
 }
 
+const std::string& forced_operand(const Node& route) {
+  return std::find_if(route.inputs.rbegin(), route.inputs.rend(),
+                      [](const Operand& operand) { return !operand.is_weight; })
+      ->name;
+}
+
 std::vector<std::string> tap_names(const LayerStack& stack) {
   std::vector<std::string> names{stack.rotary.tap, stack.embedding.tap};
   for (const LayerPlace& layer : stack.layers)

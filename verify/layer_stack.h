@@ -45,6 +45,9 @@ Result<LayerStack> layer_stack_of(const Contract& contract);
 /// Every tap of the stack by name, in order.
 std::vector<std::string> tap_names(const LayerStack& stack);
 
+/// The input of a router that names the experts it has to choose (-1: its own choice).
+const std::string& forced_operand(const Node& route);
+
 /// The axis that runs over tokens, 1 if none is named so.
 size_t token_axis(const TensorType& type);
 

@@ -6,17 +6,12 @@
 #include <limits>
 #include <set>
 
+#include "verify/host_values.h"
+
 namespace tandem {
 namespace {
 
 constexpr double kNoBar = std::numeric_limits<double>::infinity();  // as an atol: all but the absolute bar
-
-template <class T>
-std::vector<T> values_of(const HostTensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
-  return values;
-}
 
 /// The named output, or an error if it is absent or of another type or shape. Axes of size 0 in `shape` may
 /// have any size.

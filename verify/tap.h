@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "engines/engine.h"
+#include "verify/host_values.h"
 #include "verify/tolerance.h"
 
 namespace tandem {
@@ -36,11 +37,6 @@ struct TapDistance {
 /// had inputs of its own. Errors: verify_c4 (not_equal) the shapes differ, or do not fit the mask.
 Result<TapDistance> measure(const HostTensor& reference, const HostTensor& other, const HostTensor* exact,
                             const HostTensor* exact_of_other, const TokenMask& mask);
-
-/// Elements as doubles. Errors: unsupported for a dtype that is not a number.
-Result<std::vector<double>> doubles_of(const HostTensor& tensor);
-/// The same values as float32, which is what an engine is given.
-HostTensor as_float32(const HostTensor& tensor);
 
 enum class Verdict { equal, different, reference_disagrees };
 std::string_view name(Verdict verdict);  ///< "equal", "different", "contract and reference disagree"

@@ -36,10 +36,6 @@ const TorchOpRow* find_row(std::string_view name) {
   return nullptr;
 }
 
-std::string full_name(const std::string& place, const std::string& name) {
-  return place.empty() ? name : place + "." + name;
-}
-
 /// The walk over an entry, and from there over its blocks.
 class Run {
  public:
