@@ -3,20 +3,12 @@
 // It shows that the sides are consistent with the rules; that the rules are right, only logits show.
 
 #include <functional>
-#include <map>
 
 #include "base/json.h"
 #include "base/tensor_source.h"
+#include "verify/odd_values.h"
 
 namespace tandem {
-
-/// Values that numbers rarely should be; bits are compared all the same.
-struct OddValues {
-  uint64_t nan = 0;
-  uint64_t infinite = 0;
-  uint64_t denormal = 0;
-  bool operator==(const OddValues&) const = default;
-};
 
 struct WeightsLevel {
   uint64_t compared = 0;  ///< tensors on both sides
@@ -32,8 +24,8 @@ struct WeightsLevel {
 };
 Json to_json(const WeightsLevel& level);
 
-/// Compares all tensors of two sources by name. `progress` is told the bytes compared so far; its error ends
-/// it.
+/// Compares all tensors of two sources by name; both are read from two threads. `progress` is told the bytes
+/// compared so far; its error ends it.
 Result<WeightsLevel> compare_weights(const TensorSource& left, const TensorSource& right,
                                      const std::function<Status(uint64_t)>& progress = {});
 
