@@ -24,11 +24,11 @@ constexpr int kWorkerSocket = 3;  // the worker's end; engine.h promises the num
 constexpr size_t kLastWords = 2000;
 
 // What the frameworks are told by environment: nothing from the network, no chatter, no TensorFloat-32 (which
-// TensorFlow takes on GPUs unless told otherwise).
+// TensorFlow takes on GPUs unless told otherwise), and no spinning threads, as several engines run at once.
 constexpr const char* kEnvironment[] = {"HF_HUB_OFFLINE=1",       "TRANSFORMERS_OFFLINE=1",
                                         "TF_CPP_MIN_LOG_LEVEL=2", "PYTHONDONTWRITEBYTECODE=1",
                                         "PYTHONUNBUFFERED=1",     "TOKENIZERS_PARALLELISM=false",
-                                        "NVIDIA_TF32_OVERRIDE=0"};
+                                        "NVIDIA_TF32_OVERRIDE=0", "OMP_WAIT_POLICY=PASSIVE"};
 
 /// Moves a descriptor out of the way of the numbers 0 to 3, which the child gives new meanings.
 int raised(int descriptor) {

@@ -1,6 +1,7 @@
 #include "verify/verify.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "base/signals.h"
@@ -169,8 +170,12 @@ Result<Running> start_both(const Side& left, const Side& right, DType lowest_sto
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
   Running running;
-  TANDEM_TRY(running.left, start_engine(left, options.engine));
-  TANDEM_TRY(running.right, start_engine(right, options.engine));
+  // Most of a start is loading a framework, on one thread.
+  auto right_started = std::async(std::launch::async, [&] { return start_engine(right, options.engine); });
+  auto left_started = start_engine(left, options.engine);
+  auto right_engine = right_started.get();
+  TANDEM_TRY(running.left, std::move(left_started));
+  TANDEM_TRY(running.right, std::move(right_engine));
   running.right_is_reference = rank_as_reference(right, right_kind) > rank_as_reference(left, left_kind);
   const Side& reference = running.right_is_reference ? right : left;
   const bool is_hf = (running.right_is_reference ? right_kind : left_kind) == EngineKind::hf;
