@@ -120,6 +120,14 @@ Result<Json> config_with(const Patient& patient, const Planted& planted, const P
       .because("plant it in a SavedModel: tandem convert makes one");
 }
 
+/// A copy with a fault replaces nothing: there is no --force.
+Result<StagedFolder> new_folder(const FileSystem& files, const std::string& destination) {
+  auto staged = StagedFolder::make(files, destination, false);
+  if (!staged.ok() && staged.error().kind == ErrorKind::exists)
+    return std::move(staged).error().because("remove it, or name another output");
+  return staged;
+}
+
 /// Reads on, and counts.
 class Progress {
  public:
@@ -244,7 +252,7 @@ Result<PlantReport> plant_model(const FileSystem& files, const std::string& sour
                              patient->opened.folder.get());
   if (patient->opened.folder) {
     TANDEM_TRY(const Json config, config_with(*patient, planted, options));
-    TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, false));
+    TANDEM_TRY(StagedFolder staged, new_folder(files, destination));
     TANDEM_CHECK(write_folder(files, *patient, planted, config, edited, staged.path(), options, report));
     if (!report.keys.empty()) report.words.clear();
     for (const std::string& key : report.keys)
@@ -256,7 +264,7 @@ Result<PlantReport> plant_model(const FileSystem& files, const std::string& sour
   TANDEM_TRY(const uint64_t total, total_bytes(edited));
   Progress progress(options, total);
   const WatchedSource watched(edited, std::ref(progress));
-  TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, false));
+  TANDEM_TRY(StagedFolder staged, new_folder(files, destination));
   TANDEM_CHECK(write_graph(files, *patient, planted, edited, watched, staged.path(), report));
   TANDEM_CHECK(staged.commit(false));
   return report;

@@ -122,7 +122,7 @@ class Refused(Case):
 
     def test_an_output_that_exists(self):
         (self.scratch / "bad").mkdir()
-        self.assert_refused(73, "exists", "heads.reversed", self.folder, self.scratch / "bad")
+        self.assert_refused(73, "exists already (remove it, or name another output)", "heads.reversed", self.folder, self.scratch / "bad")
 
     def test_words_that_are_missing(self):
         self.assert_refused(2, "expected FAULT SRC DST", "heads.reversed", self.folder)
