@@ -18,8 +18,11 @@ double lowest(DType dtype) {
 }
 
 struct Shapes {
-  Dim batch, kv_heads, group, keys, key_size, value_size;
+  Dim batch, kv_heads, group, queries, keys, key_size, value_size;
   AttentionForm form;
+
+  /// Every query sees every key that is real: it is the last one, or all are seen anyway.
+  bool sees_all() const { return !form.causal || (queries == Dim(1) && form.diagonal == 0); }
 };
 
 /// Softmax(q k^T) v for queries [batch, kv_heads, group, queries, key_size] that are already scaled.
@@ -50,16 +53,16 @@ Tensor attend(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor
   return f.reshape(mixed, {s.batch, s.kv_heads, s.group, queries, s.value_size});
 }
 
-/// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true.
+/// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true. The
+/// mask is refused where it has not one entry a key.
 Tensor allowed_keys(FunctionBuilder& f, const Tensor& mask, const std::string& query_index, const Shapes& s) {
   const Dim& keys = s.keys;
   const Tensor real{f.node("Greater", {mask.ref, f.scalar(0)}, {attr("T", DType::i32)}, "z"),
                     {DType::boolean, mask.type.shape}};
-  const Tensor wide{
-      f.node("Reshape", {real.ref, f.shape({Dim(mask.type.shape[0]), Dim(1), Dim(1), Dim(1), std::nullopt})},
-             {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
-      {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
-  if (!s.form.causal) return wide;
+  const Tensor wide{f.node("Reshape", {real.ref, f.shape({s.batch, Dim(1), Dim(1), Dim(1), keys})},
+                           {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
+                    {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
+  if (s.sees_all()) return wide;
   const std::string last_key =
       s.form.diagonal == 0 ? query_index
                            : f.node("AddV2", {query_index, f.scalar(static_cast<int32_t>(s.form.diagonal))},
@@ -180,6 +183,13 @@ Tensor attend_in_chunks(FunctionBuilder& f, const Tensor& q, const Tensor& k, co
   return {real, {dtype, {s.batch, s.kv_heads, s.group, s.keys, s.value_size}}};
 }
 
+/// The keys' numbers of the queries: those of the last keys.
+std::string own_keys(FunctionBuilder& f, const Shapes& s) {
+  const std::string numbers = f.range(f.scalar(0), f.axis(s.queries));
+  if (s.queries == s.keys) return numbers;
+  return one_axis(f, "AddV2", numbers, one_axis(f, "Sub", f.axis(s.keys), f.axis(s.queries)));
+}
+
 }  // namespace
 
 std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
@@ -187,15 +197,16 @@ std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::s
   const Tensor q = f.use(inputs[0]), k = f.use(inputs[1]), v = f.use(inputs[2]), mask = f.use(inputs[3]);
   const uint64_t heads = q.type.shape[1].size, kv_heads = k.type.shape[1].size;
   const Shapes s{q.type.shape[0], Dim(kv_heads),   Dim(heads / kv_heads), q.type.shape[2],
-                 q.type.shape[3], v.type.shape[3], attention_form(node)};
+                 k.type.shape[2], q.type.shape[3], v.type.shape[3],       attention_form(node)};
   const Tensor scaled = f.binary("Mul", q, {f.scalar(q.type.dtype, float_attribute(node, "scale")), {}});
-  const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.keys, s.key_size});
-  const Tensor mixed =
-      context.query_chunk > 0
-          ? attend_in_chunks(f, grouped, k, v, mask, s, context)
-          : attend(f, grouped, k, v, allowed_keys(f, mask, f.range(f.scalar(0), f.axis(s.keys)), s), s,
-                   s.keys);
-  return {f.reshape(mixed, {s.batch, Dim(heads), s.keys, s.value_size})};
+  const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.queries, s.key_size});
+  const auto at_once = [&] {
+    const std::string numbers = s.sees_all() ? "" : own_keys(f, s);
+    return attend(f, grouped, k, v, allowed_keys(f, mask, numbers, s), s, s.queries);
+  };
+  const bool in_chunks = context.query_chunk > 0 && s.queries == s.keys;
+  const Tensor mixed = in_chunks ? attend_in_chunks(f, grouped, k, v, mask, s, context) : at_once();
+  return {f.reshape(mixed, {s.batch, Dim(heads), s.queries, s.value_size})};
 }
 
 }  // namespace tandem

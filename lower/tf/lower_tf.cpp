@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/cached.h"
 #include "contract/check.h"
 #include "lower/tf/activation.h"
 #include "lower/tf/lower_ops.h"
@@ -226,7 +227,8 @@ constexpr std::string_view kDefault = "serving_default";
 constexpr std::string_view kIdsOnly = "input_ids_only";
 
 /// The contract with two more entries: positions made from the mask, and a mask of ones.
-Contract with_serving_entries(Contract contract, const Block& logits) {
+Contract with_serving_entries(Contract contract) {
+  const Block logits = *find_entry(contract, "logits");
   const Block masked = computed_input(logits, std::string(kDefault), "position_ids",
                                       {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
   const Attributes ones{{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}};
@@ -235,6 +237,13 @@ Contract with_serving_entries(Contract contract, const Block& logits) {
   contract.entries.push_back(masked);
   contract.entries.push_back(ids_only);
   return contract;
+}
+
+/// With the entries that keep a cache, where the model can be cut into steps.
+Result<Contract> with_steps(const Contract& contract) {
+  Result<Contract> cached = with_cached_entries(contract);
+  if (!cached.ok() && cached.error().kind == ErrorKind::unsupported) return contract;
+  return cached;
 }
 
 Status lowerable(const Contract& contract) {
@@ -273,7 +282,8 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   TANDEM_CHECK(lowerable(contract));
   TANDEM_CHECK(countable(contract));
   if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
-  const Contract extended = with_serving_entries(contract, *find_entry(contract, "logits"));
+  TANDEM_TRY(const Contract steps, with_steps(contract));
+  const Contract extended = with_serving_entries(steps);
   Lowering lowering(extended, plans, options);
   const Form inference{true, false};
   for (const Block& entry : extended.entries)
