@@ -73,6 +73,18 @@ class Cached(Case):
         self.assertEqual(decode["past_latent_0"].shape.as_list(), [None, 1, None, c["kv_lora_rank"] + c["qk_rope_head_dim"]])
         self.assertEqual(decode["input_ids"].shape.as_list(), [None, 1])
 
+    def test_stacks_of_experts_stored_in_bfloat16_and_cut_into_chunks(self):
+        whole, cut = self.scratch / "whole", self.scratch / "cut"
+        tandem("convert", TINY, whole)
+        tandem("map", TINY, "--out", self.scratch / "map.json")
+        text = (self.scratch / "map.json").read_text()
+        self.assertIn("stack(expert,24)", text)
+        (self.scratch / "map.json").write_text(text.replace("stack(expert,24)", "stack(expert,10)"))
+        tandem("convert", TINY, cut, "--map", self.scratch / "map.json")
+        ids = np.random.default_rng(8).integers(0, 4096, (3, 9), np.int32)
+        one, other = (steps(in_python(load_tf(folder)), ids, np.ones_like(ids), 4) for folder in (whole, cut))
+        np.testing.assert_array_equal(one, other)
+
     def test_a_mask_of_another_length_is_refused(self):
         source = fixtures("llama")[0]
         tandem("convert", source, self.scratch / "model")

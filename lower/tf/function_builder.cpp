@@ -130,6 +130,10 @@ void FunctionBuilder::variant_result(const std::string& name, const std::string&
   add_result(name, tensorflow::DT_VARIANT, ref);
 }
 
+void FunctionBuilder::resource_result(const std::string& name, const std::string& ref) {
+  add_result(name, tensorflow::DT_RESOURCE, ref);
+}
+
 void FunctionBuilder::add_result(const std::string& name, tensorflow::DataType dtype,
                                  const std::string& ref) {
   auto* arg = def_.mutable_signature()->add_output_arg();

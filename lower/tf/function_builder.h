@@ -57,6 +57,7 @@ class FunctionBuilder {
   Tensor variant(const std::string& name);
   void result(const std::string& name, const Tensor& tensor);
   void variant_result(const std::string& name, const std::string& ref);
+  void resource_result(const std::string& name, const std::string& ref);
   void set_attribute(const Attr& attribute);
   /// On the first node; there must be one.
   void set_node_attribute(const Attr& attribute);
