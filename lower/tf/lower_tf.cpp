@@ -6,6 +6,7 @@
 #include "contract/cached.h"
 #include "contract/check.h"
 #include "lower/tf/activation.h"
+#include "lower/tf/generate.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -36,6 +37,17 @@ class Lowering {
   }
   void method(const std::string& name, const Block& entry) {
     spec_.methods[name] = entry_function("method" + name, entry, {});
+  }
+
+  /// Signatures made of other signatures.
+  void composed() {
+    const auto name = [&](const std::string& key) { return new_name(key); };
+    spec_.signatures["score"] =
+        lower_score(spec_.library, name("score"), spec_.signatures.at("serving_default"), spec_.variables);
+    if (!spec_.signatures.contains("decode")) return;
+    const StepFunctions steps{spec_.signatures.at("prefill"), spec_.signatures.at("decode"), spec_.variables};
+    spec_.signatures["generate_greedy"] =
+        lower_generate_greedy(spec_.library, name("generate_greedy"), steps, options_.eos_token_ids);
   }
 
   SavedModelSpec finish() && { return std::move(spec_); }
@@ -290,6 +302,7 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
     lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});
+  lowering.composed();
   lowering.method("__call__", *find_entry(extended, kDefault));
   lowering.method("logits", logits);
   return std::move(lowering).finish();

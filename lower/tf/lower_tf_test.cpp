@@ -191,12 +191,13 @@ TEST(LowerTf, SignaturesAndMethods) {
   };
   const SavedModelSpec dense = lowered(llama());
   EXPECT_THAT(keys(dense.signatures),
-              testing::ElementsAre("decode", "input_ids_only", "layer_0", "layer_1", "prefill",
-                                   "serving_default", "taps", "with_positions"));
+              testing::ElementsAre("decode", "generate_greedy", "input_ids_only", "layer_0", "layer_1",
+                                   "prefill", "score", "serving_default", "taps", "with_positions"));
   EXPECT_THAT(keys(dense.methods), testing::ElementsAre("__call__", "logits"));
-  EXPECT_THAT(keys(lowered(deepseek()).signatures),
-              testing::ElementsAre("decode", "input_ids_only", "layer_0", "layer_1", "layer_2",
-                                   "logits_forced", "prefill", "serving_default", "taps", "with_positions"));
+  EXPECT_THAT(
+      keys(lowered(deepseek()).signatures),
+      testing::ElementsAre("decode", "generate_greedy", "input_ids_only", "layer_0", "layer_1", "layer_2",
+                           "logits_forced", "prefill", "score", "serving_default", "taps", "with_positions"));
 }
 
 TEST(LowerTf, VariablesAreNamedByPathOnceWhereTied) {
