@@ -85,6 +85,25 @@ class Cached(Case):
         one, other = (steps(in_python(load_tf(folder)), ids, np.ones_like(ids), 4) for folder in (whole, cut))
         np.testing.assert_array_equal(one, other)
 
+    def test_the_engine_goes_on_from_what_it_has_seen_and_never_from_anything_else(self):
+        source = fixtures("llama")[0]
+        tandem("convert", source, self.scratch / "model")
+        ids = np.random.default_rng(9).integers(0, config(source)["vocab_size"], (2, 9), np.int32)
+        mask = np.ones_like(ids)
+        mask[1, :2] = 0
+        other, whole_mask = ids.copy(), np.ones_like(mask)
+        other[0, 1] = (other[0, 1] + 1) % 50
+        gapped = position_ids(mask).astype(np.int32) + (np.arange(9, dtype=np.int32) > 3)
+        calls = [(ids[:, :5], mask[:, :5]), (ids[:, :6], mask[:, :6]), (ids[:, :7], mask[:, :7]), (other[:, :8], mask[:, :8]), (ids, mask), (ids[:1], mask[:1]),
+                 (ids[:, :5], mask[:, :5]), (ids[:, :6], whole_mask[:, :6]), (ids[:, :7], mask[:, :7], gapped[:, :7]), (ids[:, :8], mask[:, :8])]  # fmt: skip
+        with Worker("tf", self.scratch / "model") as worker:
+            for rows, seen, *positions in calls:
+                inputs = {"input_ids": rows, "attention_mask": seen, "position_ids": positions[0] if positions else position_ids(seen).astype(np.int32)}
+                inputs = {name: np.ascontiguousarray(value) for name, value in inputs.items()}
+                last = worker.call({"op": "run", "entry": "logits", "outputs": "logits", "tokens": "last"}, inputs)[1]["logits"]
+                whole = worker.run("logits", inputs, ["logits"])["logits"][:, -1:]
+                np.testing.assert_allclose(last, whole, atol=ABSOLUTE / 2, rtol=0)
+
     def test_a_mask_of_another_length_is_refused(self):
         source = fixtures("llama")[0]
         tandem("convert", source, self.scratch / "model")
