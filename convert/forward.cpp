@@ -152,7 +152,8 @@ Status make_graph(const OpenedModel& source, const Match& found, const ConvertOp
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
-  TANDEM_TRY(plan.spec, lower_to_tensorflow(contract, in_graph(plan.plans)));
+  TANDEM_TRY(plan.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
+                                            {.eos_token_ids = plan.model.eos_token_ids}));
   for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
   add_asset(plan, kContractFile, print(contract));
   add_asset(plan, kRecordFile, to_text(record_of(source, plan.rules, found)));

@@ -28,27 +28,25 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
   }
   const std::string entry = word(request.words, "entry");
   const std::vector<std::string> outputs = split_names(word(request.words, "outputs"));
+  const bool last = word(request.words, "tokens") == "last";
+  if (op == "run" && last && entry == "logits" && outputs == std::vector<std::string>{"logits"}) {
+    TANDEM_TRY(HostTensors results, model->last_logits(request.tensors));
+    return Message{{{"ok", "1"}}, std::move(results)};
+  }
   const Scope scope = word(request.words, "scope") == "block" ? Scope::block : Scope::entry;
   TANDEM_TRY(HostTensors results, op == "run" ? model->run(entry, request.tensors, outputs)
                                               : model->values(entry, scope, request.tensors, outputs));
+  if (last) {
+    TANDEM_CHECK(keep_last_logits(results));
+  }
   return Message{{{"ok", "1"}}, std::move(results)};
 }
 
-/// As answer, cut to the last token where only that was asked for.
-Result<Message> wanted_answer(const Message& request, const ModelLoader& load,
-                              std::unique_ptr<ServedModel>& model) {
-  TANDEM_TRY(Message reply, answer(request, load, model));
-  if (word(request.words, "tokens") == "last") {
-    TANDEM_CHECK(keep_last_logits(reply.tensors));
-  }
-  return reply;
-}
-
-/// As wanted_answer; what a framework throws becomes an error too.
+/// As answer; what a framework throws becomes an error too.
 Result<Message> guarded_answer(const Message& request, const ModelLoader& load,
                                std::unique_ptr<ServedModel>& model) {
   try {
-    return wanted_answer(request, load, model);
+    return answer(request, load, model);
   } catch (const std::bad_alloc&) {
     return make_error(ErrorKind::memory, "engine_c7", "out of memory during {}", word(request.words, "op"));
   } catch (const std::exception& exception) {
@@ -58,6 +56,12 @@ Result<Message> guarded_answer(const Message& request, const ModelLoader& load,
 }
 
 }  // namespace
+
+Result<HostTensors> ServedModel::last_logits(const HostTensors& inputs) {
+  TANDEM_TRY(HostTensors outputs, run("logits", inputs, {"logits"}));
+  TANDEM_CHECK(keep_last_logits(outputs));
+  return outputs;
+}
 
 Result<HostTensors> ServedModel::values(const std::string& entry, Scope, const HostTensors&,
                                         const std::vector<std::string>&) {

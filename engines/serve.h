@@ -14,6 +14,8 @@ class ServedModel {
   virtual EngineInfo info() const = 0;  ///< engine, version, ...: part of the reply to op=load
   virtual Result<HostTensors> run(const std::string& entry, const HostTensors& inputs,
                                   const std::vector<std::string>& outputs) = 0;
+  /// See Engine; by default what run() gives for "logits", cut.
+  virtual Result<HostTensors> last_logits(const HostTensors& inputs);
   // See Engine. Unsupported unless a model knows better.
   virtual Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
                                      const std::vector<std::string>& outputs);

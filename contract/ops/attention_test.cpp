@@ -28,13 +28,13 @@ TEST(Attention, C1QHasFourAxes) {
 
 TEST(Attention, C2KIsLikeQ) {
   EXPECT_EQ(Operands{.k = f32({"batch", 2, "tokens", 5})}.infer(),
-            "attention_c2: k is f32[batch, 2, tokens, 5], expected [batch, kv_heads, tokens, k] like q, "
+            "attention_c2: k is f32[batch, 2, tokens, 5], expected [batch, kv_heads, keys, k] like q, "
             "f32[batch, 4, tokens, 6]");
 }
 
 TEST(Attention, C3VIsLikeK) {
   EXPECT_EQ(Operands{.v = f32({"batch", 4, "tokens", 3})}.infer(),
-            "attention_c3: v is f32[batch, 4, tokens, 3], expected [batch, kv_heads, tokens, v] like k, "
+            "attention_c3: v is f32[batch, 4, tokens, 3], expected [batch, kv_heads, keys, v] like k, "
             "f32[batch, 2, tokens, 6]");
 }
 
@@ -119,6 +119,35 @@ TEST(Attention, R13RowsWithoutAnyKeyAreFiniteAndRealRowsAreAsUnpadded) {
   for (size_t t = 0; t < 3; ++t) EXPECT_FLOAT_EQ(padded.data[t], 603.0f / 5);  // evenly over all keys
   EXPECT_EQ(padded.data[3], alone.data[0]);
   EXPECT_EQ(padded.data[4], alone.data[1]);
+}
+
+TEST(Attention, C9EveryQueryHasItsKey) {
+  EXPECT_EQ((Operands{.q = f32({"batch", 4, 1, 6}),
+                      .k = f32({"batch", 2, "keys", 6}),
+                      .v = f32({"batch", 2, "keys", 3}),
+                      .mask = i32({"batch", "keys"})}
+                 .infer()),
+            "f32[batch, 4, 1, 3]");
+  EXPECT_EQ((Operands{.q = f32({"batch", 4, 3, 6}),
+                      .k = f32({"batch", 2, 2, 6}),
+                      .v = f32({"batch", 2, 2, 3}),
+                      .mask = i32({"batch", 2})}
+                 .infer()),
+            "attention_c9: there are 2 keys for 3 queries");
+  const Value<double> two{{1, 1, 2, 1}, {1, 2}}, three{{1, 1, 3, 1}, {1, 2, 3}};
+  EXPECT_EQ(run_f64(attention(1), {three, two, two, {{1, 2}, {1, 1}}}).error().message(),
+            "attention_c9: there are 2 keys for 3 queries");
+  EXPECT_EQ(run_f64(attention(1), {two, three, three, {{1, 2}, {1, 1}}}).error().message(),
+            "attention_c9: there are 3 keys, 3 values and a mask [1, 2]");
+}
+
+TEST(Attention, TheQueriesAreThoseOfTheLastKeys) {
+  const Value<double> keys{{1, 1, 4, 1}, {0.3, -0.2, 0.9, 0.4}}, values{{1, 1, 4, 1}, {1, 10, 100, 1000}},
+      mask{{1, 4}, {0, 1, 1, 1}};
+  const auto all = run_f64(attention(1), {keys, keys, values, mask}).value()[0];
+  const Value<double> last{{1, 1, 2, 1}, {0.9, 0.4}};
+  EXPECT_THAT(run_f64(attention(1), {last, keys, values, mask}).value()[0].data,
+              ElementsAre(all.data[2], all.data[3]));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "contract/ops/activation_gate.h"
 #include "contract/ops/add.h"
+#include "contract/ops/append.h"
 #include "contract/ops/attention.h"
 #include "contract/ops/cast.h"
 #include "contract/ops/concat.h"
@@ -13,6 +14,8 @@
 #include "contract/ops/experts.h"
 #include "contract/ops/fill_like.h"
 #include "contract/ops/gather_heads.h"
+#include "contract/ops/head_linear.h"
+#include "contract/ops/last_tokens.h"
 #include "contract/ops/linear.h"
 #include "contract/ops/merge_heads.h"
 #include "contract/ops/positions.h"
@@ -86,9 +89,10 @@ Status check_attributes(const OpRow& op, const Node& node) {
 
 std::span<const OpRow> ops() {
   static const std::array rows{
-      kActivationGate, kAdd,         kAttention,   kCast,       kConcat,    kEmbedding,   kExperts,
-      kFillLike,       kGatherHeads, kLinear,      kMergeHeads, kPositions, kRepeatHeads, kRmsNorm,
-      kRoll,           kRotary,      kRotaryTable, kRoute,      kSelect,    kSlice,       kSplitHeads,
+      kActivationGate, kAdd,         kAppend,    kAttention,   kCast,       kConcat,
+      kEmbedding,      kExperts,     kFillLike,  kGatherHeads, kHeadLinear, kLastTokens,
+      kLinear,         kMergeHeads,  kPositions, kRepeatHeads, kRmsNorm,    kRoll,
+      kRotary,         kRotaryTable, kRoute,     kSelect,      kSlice,      kSplitHeads,
   };
   return rows;
 }

@@ -73,4 +73,23 @@ Status check_inputs(const Signature& signature, const HostTensors& inputs) {
   return {};
 }
 
+std::map<std::string, std::string> caches_of(const Signatures& signatures) {
+  const auto prefill = signatures.find("prefill"), decode = signatures.find("decode");
+  if (prefill == signatures.end() || decode == signatures.end()) return {};
+  const auto &in = decode->second.inputs, &out = decode->second.outputs;
+  std::map<std::string, std::string> caches;
+  for (const auto& [name, argument] : prefill->second.outputs) {
+    if (!out.contains(name)) return {};
+    if (name == "logits") continue;
+    if (!name.starts_with("present_")) return {};
+    caches[name] = "past_" + name.substr(std::string_view("present_").size());
+    if (!in.contains(caches[name])) return {};
+  }
+  const bool whole = out.size() == prefill->second.outputs.size() && out.contains("logits") &&
+                     prefill->second.inputs.size() == 2 && in.size() == caches.size() + 2;
+  for (const char* name : {"input_ids", "attention_mask"})
+    if (!whole || !in.contains(name) || !prefill->second.inputs.contains(name)) return {};
+  return caches;
+}
+
 }  // namespace tandem

@@ -34,4 +34,8 @@ Result<const Signature*> signature_for(const Signatures& signatures, const std::
 /// one error. Errors: tf_c4 (invalid), naming each argument.
 Status check_inputs(const Signature& signature, const HostTensors& inputs);
 
+/// The caches of a model with steps: the output of prefill and decode that each is, and the input of decode
+/// that takes it. Empty unless the two signatures are those of docs/generation.md.
+std::map<std::string, std::string> caches_of(const Signatures& signatures);
+
 }  // namespace tandem

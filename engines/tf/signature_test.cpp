@@ -57,5 +57,26 @@ TEST(ThreadConfig, IsAConfigProto) {
   EXPECT_EQ(thread_config(300), std::string("\x10\xac\x02\x28\xac\x02"));
 }
 
+/// Signatures with these inputs and outputs, types aside.
+Signature with(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  Signature signature;
+  for (const std::string& name : inputs) signature.inputs[name] = {};
+  for (const std::string& name : outputs) signature.outputs[name] = {};
+  return signature;
+}
+
+TEST(CachesOf, ThePairsOfOutputAndInput) {
+  const Signature prefill = with({"input_ids", "attention_mask"}, {"logits", "present_key_0"});
+  const Signature decode = with({"input_ids", "attention_mask", "past_key_0"}, {"logits", "present_key_0"});
+  EXPECT_EQ(caches_of({{"prefill", prefill}, {"decode", decode}}),
+            (std::map<std::string, std::string>{{"present_key_0", "past_key_0"}}));
+  EXPECT_TRUE(caches_of({{"prefill", prefill}}).empty());
+  EXPECT_TRUE(caches_of({{"prefill", decode}, {"decode", decode}}).empty());
+  EXPECT_TRUE(caches_of({{"prefill", prefill}, {"decode", prefill}}).empty());
+  const Signature other =
+      with({"input_ids", "attention_mask", "past_key_0", "step"}, {"logits", "present_key_0"});
+  EXPECT_TRUE(caches_of({{"prefill", prefill}, {"decode", other}}).empty());
+}
+
 }  // namespace
 }  // namespace tandem

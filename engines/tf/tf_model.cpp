@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engines/seen_rows.h"
 #include "engines/tf/signature.h"
 #include "engines/tf/stream_graph.h"
 #include "formats/saved_model/saved_model.h"
@@ -73,6 +74,7 @@ class TfModel : public ServedModel {
     TANDEM_TRY(signatures_,
                signatures_of({static_cast<const std::byte*>(meta_graph->data), meta_graph->length}));
     definition_.assign(static_cast<const char*>(meta_graph->data), meta_graph->length);
+    caches_of_ = caches_of(signatures_);
     return {};
   }
 
@@ -116,6 +118,19 @@ class TfModel : public ServedModel {
       TANDEM_CHECK(add_feed(run, signature->inputs.at(name).tensor, tensor));
     }
     return run_session(run);
+  }
+
+  Result<HostTensors> last_logits(const HostTensors& inputs) override {
+    const bool in_steps = !stream_ && !caches_of_.empty() && positions_follow_mask(inputs);
+    if (!in_steps) return ServedModel::last_logits(inputs);
+    const bool next = seen_.are_continued_by(inputs);
+    seen_.forget();
+    auto logits = step(next ? "decode" : "prefill", inputs, next);
+    if (logits.ok())
+      seen_.remember(inputs);
+    else
+      kept_.clear();
+    return logits;
   }
 
   Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
@@ -169,6 +184,34 @@ class TfModel : public ServedModel {
     std::vector<const TF_Operation*> also;
     std::vector<std::string> names;  ///< of what `targets` give
   };
+
+  /// Runs prefill, or decode on the last column and the caches that are kept; keeps the new ones.
+  Result<HostTensors> step(const std::string& key, const HostTensors& inputs, bool next) {
+    const Signature& signature = signatures_.at(key);
+    SessionRun run;
+    const HostTensor& ids = inputs.at("input_ids");
+    TANDEM_CHECK(add_feed(run, signature.inputs.at("input_ids").tensor, next ? last_column(ids) : ids));
+    TANDEM_CHECK(add_feed(run, signature.inputs.at("attention_mask").tensor, inputs.at("attention_mask")));
+    for (const auto& [present, past] : caches_of_) {
+      if (!next) break;
+      TANDEM_TRY(run.sources.emplace_back(), place(signature.inputs.at(past).tensor));
+      run.values.push_back(kept_.at(present).get());
+    }
+    for (const auto& [name, argument] : signature.outputs) {
+      TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
+      run.names.push_back(name);
+    }
+    TANDEM_TRY(auto results, raw_run(run));
+    HostTensors logits;
+    for (size_t i = 0; i < run.names.size(); ++i) {
+      if (run.names[i] != "logits") {
+        kept_.insert_or_assign(run.names[i], std::move(results[i]));
+        continue;
+      }
+      TANDEM_TRY(logits["logits"], from_tensorflow(*results[i], "logits"));
+    }
+    return logits;
+  }
 
   Result<Owned<TF_SessionOptions>> session_options(int threads) const {
     StatusBox status(api_);
@@ -250,7 +293,7 @@ class TfModel : public ServedModel {
     return status.taken();
   }
 
-  Result<HostTensors> run_session(const SessionRun& run) {
+  Result<std::vector<Owned<TF_Tensor>>> raw_run(const SessionRun& run) {
     StatusBox status(api_);
     std::vector<TF_Tensor*> results(run.targets.size(), nullptr);
     api_.TF_SessionRun(session_, nullptr, run.sources.data(), run.values.data(),
@@ -260,6 +303,11 @@ class TfModel : public ServedModel {
     std::vector<Owned<TF_Tensor>> owned;
     for (TF_Tensor* result : results) owned.emplace_back(result, api_.TF_DeleteTensor);
     TANDEM_CHECK(status.taken());
+    return owned;
+  }
+
+  Result<HostTensors> run_session(const SessionRun& run) {
+    TANDEM_TRY(const auto owned, raw_run(run));
     HostTensors tensors;
     for (size_t i = 0; i < run.names.size(); ++i) {
       TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], run.names[i]));
@@ -314,6 +362,9 @@ class TfModel : public ServedModel {
   std::optional<CheckpointKeys> stream_;  ///< where parts restore their variables from, when streaming
   std::map<std::string, std::vector<Imported>> parts_;
   size_t part_count_ = 0;
+  std::map<std::string, std::string> caches_of_;  ///< see caches_of; empty: no steps
+  std::map<std::string, Owned<TF_Tensor>> kept_;  ///< the caches of what was seen, by the output they were
+  SeenRows seen_;
 };
 
 }  // namespace

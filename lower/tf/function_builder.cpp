@@ -130,6 +130,10 @@ void FunctionBuilder::variant_result(const std::string& name, const std::string&
   add_result(name, tensorflow::DT_VARIANT, ref);
 }
 
+void FunctionBuilder::resource_result(const std::string& name, const std::string& ref) {
+  add_result(name, tensorflow::DT_RESOURCE, ref);
+}
+
 void FunctionBuilder::add_result(const std::string& name, tensorflow::DataType dtype,
                                  const std::string& ref) {
   auto* arg = def_.mutable_signature()->add_output_arg();
@@ -196,6 +200,19 @@ std::string FunctionBuilder::constant(const std::vector<int32_t>& values) {
   proto.set_tensor_content(
       std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t)));
   return const_node(fmt::format("i32_{}_v", fmt::join(values, "_")), proto);
+}
+
+std::string FunctionBuilder::matrix(const std::vector<std::vector<int32_t>>& rows) {
+  tensorflow::TensorProto proto;
+  proto.set_dtype(tensorflow::DT_INT32);
+  set_shape(proto.mutable_tensor_shape(),
+            {static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows.front().size())});
+  std::string key = "i32";
+  for (const std::vector<int32_t>& row : rows) {
+    for (const int32_t value : row) proto.add_int_val(value);
+    key += fmt::format("_{}_r", fmt::join(row, "_"));
+  }
+  return const_node(key, proto);
 }
 
 std::string FunctionBuilder::scalar(int32_t value) {

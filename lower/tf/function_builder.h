@@ -57,6 +57,7 @@ class FunctionBuilder {
   Tensor variant(const std::string& name);
   void result(const std::string& name, const Tensor& tensor);
   void variant_result(const std::string& name, const std::string& ref);
+  void resource_result(const std::string& name, const std::string& ref);
   void set_attribute(const Attr& attribute);
   /// On the first node; there must be one.
   void set_node_attribute(const Attr& attribute);
@@ -72,7 +73,8 @@ class FunctionBuilder {
   static std::string nth(const std::string& ref, int index, const std::string& output = {});
 
   // Constants, each written once a function.
-  std::string constant(const std::vector<int32_t>& values);  ///< rank 1
+  std::string constant(const std::vector<int32_t>& values);           ///< rank 1
+  std::string matrix(const std::vector<std::vector<int32_t>>& rows);  ///< rank 2
   std::string scalar(int32_t value);
   std::string scalar(DType dtype, double value);  ///< a float dtype
   std::string table(DType dtype, const std::vector<double>& values, const std::vector<int64_t>& shape);

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "contract/ops/attention.h"
-#include "lower/tf/lower_ops.h"
+#include "lower/tf/list_loop.h"
 
 namespace tandem {
 namespace {
@@ -18,8 +18,11 @@ double lowest(DType dtype) {
 }
 
 struct Shapes {
-  Dim batch, kv_heads, group, keys, key_size, value_size;
+  Dim batch, kv_heads, group, queries, keys, key_size, value_size;
   AttentionForm form;
+
+  /// Every query sees every key that is real: it is the last one, or all are seen anyway.
+  bool sees_all() const { return !form.causal || (queries == Dim(1) && form.diagonal == 0); }
 };
 
 /// Softmax(q k^T) v for queries [batch, kv_heads, group, queries, key_size] that are already scaled.
@@ -50,16 +53,16 @@ Tensor attend(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor
   return f.reshape(mixed, {s.batch, s.kv_heads, s.group, queries, s.value_size});
 }
 
-/// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true.
+/// [batch, 1, 1, 1, keys]: keys that are real. [queries, keys]: keys not after their query. Both true. The
+/// mask is refused where it has not one entry a key.
 Tensor allowed_keys(FunctionBuilder& f, const Tensor& mask, const std::string& query_index, const Shapes& s) {
   const Dim& keys = s.keys;
   const Tensor real{f.node("Greater", {mask.ref, f.scalar(0)}, {attr("T", DType::i32)}, "z"),
                     {DType::boolean, mask.type.shape}};
-  const Tensor wide{
-      f.node("Reshape", {real.ref, f.shape({Dim(mask.type.shape[0]), Dim(1), Dim(1), Dim(1), std::nullopt})},
-             {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
-      {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
-  if (!s.form.causal) return wide;
+  const Tensor wide{f.node("Reshape", {real.ref, f.shape({s.batch, Dim(1), Dim(1), Dim(1), keys})},
+                           {attr("T", DType::boolean), attr("Tshape", DType::i32)}, "output"),
+                    {DType::boolean, {mask.type.shape[0], Dim(1), Dim(1), Dim(1), keys}}};
+  if (s.sees_all()) return wide;
   const std::string last_key =
       s.form.diagonal == 0 ? query_index
                            : f.node("AddV2", {query_index, f.scalar(static_cast<int32_t>(s.form.diagonal))},
@@ -74,42 +77,14 @@ std::string one_axis(FunctionBuilder& f, const std::string& op, const std::strin
   return f.node(op, {x, y}, {attr("T", DType::i32)}, "z");
 }
 
-constexpr const char* kLoopInputs[] = {"counter", "max_iterations", "outputs",       "queries",
-                                       "keys",    "values",         "attention_mask"};
-
-tensorflow::FunctionDef loop_condition(const std::string& name, const std::vector<Tensor>& state) {
-  FunctionBuilder f(name);
-  for (size_t i = 0; i < state.size(); ++i) {
-    if (i == 2)
-      f.variant(kLoopInputs[i]);
-    else
-      f.argument(kLoopInputs[i], state[i].type);
-  }
-  f.result("more", {f.node("Less", {"counter", "max_iterations"}, {attr("T", DType::i32)}, "z"),
-                    {DType::boolean, {}}});
-  return f.finish();
-}
-
-/// One chunk: its queries are taken out, attended, and put into the list.
-tensorflow::FunctionDef loop_body(const std::string& name, const std::vector<Tensor>& state, const Shapes& s,
-                                  const Dim& chunk) {
-  FunctionBuilder f(name);
-  std::vector<Tensor> in;
-  for (size_t i = 0; i < state.size(); ++i)
-    in.push_back(i == 2 ? f.variant(kLoopInputs[i]) : f.argument(kLoopInputs[i], state[i].type));
-  const Tensor queries = f.gather(in[3], in[0], 0);  // [batch, kv_heads, group, chunk, key_size]
+/// One chunk: its queries are taken out and attended.
+Tensor attend_chunk(FunctionBuilder& f, const std::vector<Tensor>& in, const Shapes& s, const Dim& chunk) {
+  const Tensor queries = f.gather(in[0], {"counter", {DType::i32, {}}}, 0);
   const std::string size = f.axis(chunk);
   const std::string begin = one_axis(f, "Mul", "counter", size);
   const std::string index =
       one_axis(f, "AddV2", f.range(f.scalar(0), size), begin);  // XLA wants a range it can see
-  const Tensor mixed = attend(f, queries, in[4], in[5], allowed_keys(f, in[6], index, s), s, chunk);
-  const std::string outputs = f.node("TensorListSetItem", {"outputs", "counter", mixed.ref},
-                                     {attr("element_dtype", mixed.type.dtype)}, "output_handle");
-  f.result("counter_out", {one_axis(f, "AddV2", "counter", f.scalar(1)), {DType::i32, {}}});
-  f.result("max_iterations_out", f.same(in[1]));
-  f.variant_result("outputs_out", outputs);
-  for (size_t i = 3; i < in.size(); ++i) f.result(std::string(kLoopInputs[i]) + "_out", f.same(in[i]));
-  return f.finish();
+  return attend(f, queries, in[1], in[2], allowed_keys(f, in[3], index, s), s, chunk);
 }
 
 Tensor attend_in_chunks(FunctionBuilder& f, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -141,33 +116,12 @@ Tensor attend_in_chunks(FunctionBuilder& f, const Tensor& q, const Tensor& k, co
       f.node("Pad", {q.ref, paddings}, {attr("T", dtype), attr("Tpaddings", DType::i32)}, "output"), q.type};
   const Tensor cut = f.reshape(padded, {s.batch, s.kv_heads, s.group, chunks, chunk, s.key_size});
   const Tensor queries = f.transpose(cut, {3, 0, 1, 2, 4, 5});
-  const std::string element = f.shape({s.batch, s.kv_heads, s.group, chunk, s.value_size});
-  const Tensor outputs{f.node("TensorListReserve", {element, count},
-                              {attr("element_dtype", dtype), attr("shape_type", DType::i32)}, "handle"),
-                       {}};
-
-  const TensorType integer{DType::i32, {}};
-  const std::vector<Tensor> state{{f.scalar(0), integer}, {count, integer}, outputs, queries, k, v, mask};
-  const std::string stem = context.function + "_attention_loop" + std::to_string(context.library->size());
-  context.library->push_back(loop_condition(stem + "_condition", state));
-  context.library->push_back(loop_body(stem + "_body", state, s, chunk));
-  std::vector<std::string> refs;
-  std::vector<std::optional<std::vector<int64_t>>> shapes;
-  Attr types{"T", {}};
-  for (size_t i = 0; i < state.size(); ++i) {
-    refs.push_back(state[i].ref);
-    types.second.mutable_list()->add_type(i == 2 ? tensorflow::DT_VARIANT : tf_dtype(state[i].type.dtype));
-    shapes.push_back(i == 2 ? std::vector<int64_t>{} : static_shape(state[i].type));
-  }
-  const std::string loop =
-      f.node("While", refs,
-             {types, function_attr("cond", stem + "_condition"), function_attr("body", stem + "_body"),
-              shapes_attr("output_shapes", shapes), attr("parallel_iterations", int64_t{1}),
-              attr("_lower_using_switch_merge", true)},
-             "output");
-  const Tensor stacked{f.node("TensorListStack", {FunctionBuilder::nth(loop, 2), element},
-                              {attr("element_dtype", dtype), attr("num_elements", int64_t{-1})}, "tensor"),
-                       {dtype, {chunks, s.batch, s.kv_heads, s.group, chunk, s.value_size}}};
+  const LoopInputs in{{{"queries", queries}, {"keys", k}, {"values", v}, {"attention_mask", mask}}, {}};
+  const TensorType item{dtype, {s.batch, s.kv_heads, s.group, chunk, s.value_size}};
+  const Tensor stacked = list_loop(f, context, "attention_loop", chunks, item, in,
+                                   [&](FunctionBuilder& b, const std::vector<Tensor>& values, const auto&) {
+                                     return attend_chunk(b, values, s, chunk);
+                                   });
   const Tensor ordered = f.transpose(stacked, {1, 2, 3, 0, 4, 5});
   const std::string joined =
       f.node("Reshape", {ordered.ref, f.shape({s.batch, s.kv_heads, s.group, std::nullopt, s.value_size})},
@@ -180,6 +134,13 @@ Tensor attend_in_chunks(FunctionBuilder& f, const Tensor& q, const Tensor& k, co
   return {real, {dtype, {s.batch, s.kv_heads, s.group, s.keys, s.value_size}}};
 }
 
+/// The keys' numbers of the queries: those of the last keys.
+std::string own_keys(FunctionBuilder& f, const Shapes& s) {
+  const std::string numbers = f.range(f.scalar(0), f.axis(s.queries));
+  if (s.queries == s.keys) return numbers;
+  return one_axis(f, "AddV2", numbers, one_axis(f, "Sub", f.axis(s.keys), f.axis(s.queries)));
+}
+
 }  // namespace
 
 std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
@@ -187,15 +148,16 @@ std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::s
   const Tensor q = f.use(inputs[0]), k = f.use(inputs[1]), v = f.use(inputs[2]), mask = f.use(inputs[3]);
   const uint64_t heads = q.type.shape[1].size, kv_heads = k.type.shape[1].size;
   const Shapes s{q.type.shape[0], Dim(kv_heads),   Dim(heads / kv_heads), q.type.shape[2],
-                 q.type.shape[3], v.type.shape[3], attention_form(node)};
+                 k.type.shape[2], q.type.shape[3], v.type.shape[3],       attention_form(node)};
   const Tensor scaled = f.binary("Mul", q, {f.scalar(q.type.dtype, float_attribute(node, "scale")), {}});
-  const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.keys, s.key_size});
-  const Tensor mixed =
-      context.query_chunk > 0
-          ? attend_in_chunks(f, grouped, k, v, mask, s, context)
-          : attend(f, grouped, k, v, allowed_keys(f, mask, f.range(f.scalar(0), f.axis(s.keys)), s), s,
-                   s.keys);
-  return {f.reshape(mixed, {s.batch, Dim(heads), s.keys, s.value_size})};
+  const Tensor grouped = f.reshape(scaled, {s.batch, s.kv_heads, s.group, s.queries, s.key_size});
+  const auto at_once = [&] {
+    const std::string numbers = s.sees_all() ? "" : own_keys(f, s);
+    return attend(f, grouped, k, v, allowed_keys(f, mask, numbers, s), s, s.queries);
+  };
+  const bool in_chunks = context.query_chunk > 0 && s.queries == s.keys;
+  const Tensor mixed = in_chunks ? attend_in_chunks(f, grouped, k, v, mask, s, context) : at_once();
+  return {f.reshape(mixed, {s.batch, Dim(heads), s.queries, s.value_size})};
 }
 
 }  // namespace tandem

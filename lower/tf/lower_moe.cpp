@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "lower/tf/activation.h"
-#include "lower/tf/lower_ops.h"
+#include "lower/tf/experts.h"
 
 namespace tandem {
 namespace {
@@ -76,15 +76,13 @@ std::vector<Tensor> unpack(FunctionBuilder& f, std::span<const TfOperand> chunks
   return kernels;
 }
 
-/// act(gate) * up. A silu is written in another order than elsewhere, so that the optimiser sees no swish to
-/// fuse: oneDNN's costs more than the two ops on few rows.
+}  // namespace
+
 Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate,
                      const Tensor& up) {
   if (hidden_act == "silu") return f.binary("Mul", f.binary("Mul", up, f.unary("Sigmoid", gate)), gate);
   return f.binary("Mul", activate(f, hidden_act, gate), up);
 }
-
-}  // namespace
 
 std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                 LowerContext&) {
@@ -122,7 +120,8 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
 }
 
 std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
-                                  LowerContext&) {
+                                  LowerContext& context) {
+  if (inputs[0].tensor.type.shape[1] == Dim(1)) return {experts_by_token(f, node, inputs, context)};
   const auto chunks = static_cast<size_t>(int_attribute(node, "chunks"));
   const bool out_in = string_attribute(node, "layout") == "out_in";
   const std::string& hidden_act = string_attribute(node, "hidden_act");

@@ -29,6 +29,9 @@ constexpr auto kRows = std::to_array<LowerRow>({
     {"route", lower_route},
     {"experts", lower_experts},
     {"cast", lower_cast},
+    {"append", lower_append},
+    {"last_tokens", lower_last_tokens},
+    {"head_linear", lower_head_linear},
 });
 
 }  // namespace

@@ -54,4 +54,10 @@ std::vector<Tensor> lower_attention(FunctionBuilder&, const Node&, std::span<con
 std::vector<Tensor> lower_route(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 std::vector<Tensor> lower_experts(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
 
+std::vector<Tensor> lower_append(FunctionBuilder&, const Node&, std::span<const TfOperand>, LowerContext&);
+std::vector<Tensor> lower_last_tokens(FunctionBuilder&, const Node&, std::span<const TfOperand>,
+                                      LowerContext&);
+std::vector<Tensor> lower_head_linear(FunctionBuilder&, const Node&, std::span<const TfOperand>,
+                                      LowerContext&);
+
 }  // namespace tandem

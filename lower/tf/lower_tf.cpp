@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/cached.h"
 #include "contract/check.h"
 #include "lower/tf/activation.h"
+#include "lower/tf/generate.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
@@ -35,6 +37,17 @@ class Lowering {
   }
   void method(const std::string& name, const Block& entry) {
     spec_.methods[name] = entry_function("method" + name, entry, {});
+  }
+
+  /// Signatures made of other signatures.
+  void composed() {
+    const auto name = [&](const std::string& key) { return new_name(key); };
+    spec_.signatures["score"] =
+        lower_score(spec_.library, name("score"), spec_.signatures.at("serving_default"), spec_.variables);
+    if (!spec_.signatures.contains("decode")) return;
+    const StepFunctions steps{spec_.signatures.at("prefill"), spec_.signatures.at("decode"), spec_.variables};
+    spec_.signatures["generate_greedy"] =
+        lower_generate_greedy(spec_.library, name("generate_greedy"), steps, options_.eos_token_ids);
   }
 
   SavedModelSpec finish() && { return std::move(spec_); }
@@ -226,7 +239,8 @@ constexpr std::string_view kDefault = "serving_default";
 constexpr std::string_view kIdsOnly = "input_ids_only";
 
 /// The contract with two more entries: positions made from the mask, and a mask of ones.
-Contract with_serving_entries(Contract contract, const Block& logits) {
+Contract with_serving_entries(Contract contract) {
+  const Block logits = *find_entry(contract, "logits");
   const Block masked = computed_input(logits, std::string(kDefault), "position_ids",
                                       {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
   const Attributes ones{{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}};
@@ -235,6 +249,13 @@ Contract with_serving_entries(Contract contract, const Block& logits) {
   contract.entries.push_back(masked);
   contract.entries.push_back(ids_only);
   return contract;
+}
+
+/// With the entries that keep a cache, where the model can be cut into steps.
+Result<Contract> with_steps(const Contract& contract) {
+  Result<Contract> cached = with_cached_entries(contract);
+  if (!cached.ok() && cached.error().kind == ErrorKind::unsupported) return contract;
+  return cached;
 }
 
 Status lowerable(const Contract& contract) {
@@ -273,13 +294,15 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   TANDEM_CHECK(lowerable(contract));
   TANDEM_CHECK(countable(contract));
   if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
-  const Contract extended = with_serving_entries(contract, *find_entry(contract, "logits"));
+  TANDEM_TRY(const Contract steps, with_steps(contract));
+  const Contract extended = with_serving_entries(steps);
   Lowering lowering(extended, plans, options);
   const Form inference{true, false};
   for (const Block& entry : extended.entries)
     lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});
+  lowering.composed();
   lowering.method("__call__", *find_entry(extended, kDefault));
   lowering.method("logits", logits);
   return std::move(lowering).finish();

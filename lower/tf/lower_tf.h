@@ -11,10 +11,12 @@ namespace tandem {
 struct LowerTfOptions {
   uint64_t query_chunk =
       1024;  ///< the inference signatures compute attention for this many queries at a time
+  std::vector<int64_t> eos_token_ids = {};  ///< what ends a row of generate_greedy
 };
 
 /// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only,
-/// with_positions, taps, layer_N (and logits_forced for mixtures). Methods: __call__ and logits
+/// with_positions, score, taps, layer_N (and logits_forced for mixtures); prefill, decode and generate_greedy
+/// where the model can be cut into steps (contract/cached.h). Methods: __call__ and logits
 /// (differentiable, attention unchunked). `plans` names the TensorFlow variable of each contract weight.
 /// Errors: lower_tf_c1 (unsupported) ops without a row here; lower_tf_c2 (bug) no entry "logits"; lower_tf_c3
 /// (unsupported) a weight of 2^31 elements or more.

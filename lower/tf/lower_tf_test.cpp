@@ -190,12 +190,14 @@ TEST(LowerTf, SignaturesAndMethods) {
     return names;
   };
   const SavedModelSpec dense = lowered(llama());
-  EXPECT_THAT(keys(dense.signatures), testing::ElementsAre("input_ids_only", "layer_0", "layer_1",
-                                                           "serving_default", "taps", "with_positions"));
+  EXPECT_THAT(keys(dense.signatures),
+              testing::ElementsAre("decode", "generate_greedy", "input_ids_only", "layer_0", "layer_1",
+                                   "prefill", "score", "serving_default", "taps", "with_positions"));
   EXPECT_THAT(keys(dense.methods), testing::ElementsAre("__call__", "logits"));
-  EXPECT_THAT(keys(lowered(deepseek()).signatures),
-              testing::ElementsAre("input_ids_only", "layer_0", "layer_1", "layer_2", "logits_forced",
-                                   "serving_default", "taps", "with_positions"));
+  EXPECT_THAT(
+      keys(lowered(deepseek()).signatures),
+      testing::ElementsAre("decode", "generate_greedy", "input_ids_only", "layer_0", "layer_1", "layer_2",
+                           "logits_forced", "prefill", "score", "serving_default", "taps", "with_positions"));
 }
 
 TEST(LowerTf, VariablesAreNamedByPathOnceWhereTied) {

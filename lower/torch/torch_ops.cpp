@@ -19,6 +19,7 @@
 #include <set>
 
 #include "contract/ops/attention.h"
+#include "contract/ops/head_linear.h"
 #include "contract/ops/rotary_table.h"
 #include "lower/torch/activation.h"
 #include "lower/torch/lower_torch.h"
@@ -90,6 +91,17 @@ Outputs slice(const TorchCall& call) {
 
 Outputs concat(const TorchCall& call) { return one(at::cat({call[0], call[1]}, -1)); }
 
+Outputs append(const TorchCall& call) {
+  return one(at::cat({call[0], call[1]}, int_attribute(call.node, "axis")));
+}
+
+Outputs last_tokens(const TorchCall& call) {
+  const int64_t count = int_attribute(call.node, "count"), tokens = call[0].size(1);
+  if (count > tokens)
+    return invalid("last_tokens_c2", "count is {}, expected 1 to the {} tokens of x", count, tokens);
+  return one(call[0].narrow(1, tokens - count, count));
+}
+
 Outputs cast(const TorchCall& call) {
   TANDEM_TRY(const at::ScalarType type, torch_type(*dtype_named(string_attribute(call.node, "dtype"))));
   const bool always = find_attribute(call.node, "always") && bool_attribute(call.node, "always");
@@ -104,6 +116,19 @@ Outputs embedding(const TorchCall& call) { return one(at::embedding(call[1], cal
 Outputs linear(const TorchCall& call) {
   const at::Tensor kernel = is_out_in(call.node) ? call[1] : call[1].t();
   return one(call.inputs.size() > 2 ? at::linear(call[0], kernel, call[2]) : at::linear(call[0], kernel));
+}
+
+Outputs head_linear(const TorchCall& call) {
+  const at::Tensor& x = call[0];  // [batch, heads, tokens, n]
+  const HeadLinearForm form =
+      head_linear_form(call.node, static_cast<uint64_t>(x.size(1)),
+                       {static_cast<uint64_t>(call[1].size(0)), static_cast<uint64_t>(call[1].size(1))});
+  const auto in = static_cast<int64_t>(form.in), width = static_cast<int64_t>(form.width);
+  const at::Tensor heads = form.out_in ? call[1].reshape({x.size(1), width, in})
+                                       : call[1].reshape({in, x.size(1), width}).permute({1, 2, 0});
+  const at::Tensor kernels = heads.narrow(1, static_cast<int64_t>(form.begin),
+                                          static_cast<int64_t>(form.size));  // [heads, size, in]
+  return one(at::matmul(x, form.transpose ? kernels : kernels.transpose(1, 2)));
 }
 
 Outputs rms_norm(const TorchCall& call) {
@@ -179,8 +204,9 @@ Outputs attention(const TorchCall& call) {
   for (int64_t begin = 0; begin == 0 || begin < q.size(2); begin += kQueries) {
     const int64_t count = std::min(kQueries, q.size(2) - begin);
     const at::Tensor queries = at::arange(begin, begin + count).unsqueeze(-1);
-    const at::Tensor allowed = form.causal ? keys.le(queries + form.diagonal).logical_and(seen)
-                                           : seen;  // [batch, 1, queries or 1, keys]
+    const int64_t last = k.size(2) - q.size(2) + form.diagonal;  // key that the first query sees
+    const at::Tensor allowed =
+        form.causal ? keys.le(queries + last).logical_and(seen) : seen;  // [batch, 1, queries or 1, keys]
     const at::Tensor scores = in_softmax_type(at::matmul(q.narrow(2, begin, count), k.transpose(2, 3)) *
                                               float_attribute(call.node, "scale"));
     const at::Tensor masked = scores.masked_fill(allowed.logical_not(), finite_minimum(scores.scalar_type()));
@@ -277,6 +303,7 @@ TorchRows experts_rows(const Node& node, std::span<const at::Tensor> before) {
 constexpr TorchOpRow kRows[] = {
     {"activation_gate", activation_gate},
     {"add", add},
+    {"append", append},
     {"attention", attention},
     {"cast", cast},
     {"concat", concat},
@@ -284,6 +311,8 @@ constexpr TorchOpRow kRows[] = {
     {"experts", experts, experts_rows},
     {"fill_like", fill_like},
     {"gather_heads", gather_heads},
+    {"head_linear", head_linear},
+    {"last_tokens", last_tokens},
     {"linear", linear},
     {"merge_heads", merge_heads},
     {"positions", positions},

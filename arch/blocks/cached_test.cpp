@@ -1,0 +1,205 @@
+// The derived entries prefill and decode compute what logits computes: in float64, for every architecture.
+
+#include "contract/cached.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "arch/architecture.h"
+#include "contract/check.h"
+#include "contract/evaluate.h"
+#include "contract/text.h"
+
+namespace tandem {
+namespace {
+
+Json llama() {
+  return {{"model_type", "llama"},       {"vocab_size", 11},        {"hidden_size", 8},
+          {"num_hidden_layers", 2},      {"intermediate_size", 12}, {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},    {"attention_bias", true},  {"max_position_embeddings", 64},
+          {"tie_word_embeddings", true}, {"rms_norm_eps", 1e-6}};
+}
+
+/// With yarn from 8 positions on, and one query projection or two.
+Json deepseek_v3(bool with_q_lora = true) {
+  Json json{{"model_type", "deepseek_v3"},
+            {"vocab_size", 11},
+            {"hidden_size", 8},
+            {"num_hidden_layers", 2},
+            {"intermediate_size", 12},
+            {"moe_intermediate_size", 6},
+            {"num_attention_heads", 2},
+            {"q_lora_rank", 5},
+            {"kv_lora_rank", 7},
+            {"qk_nope_head_dim", 4},
+            {"qk_rope_head_dim", 2},
+            {"v_head_dim", 3},
+            {"first_k_dense_replace", 1},
+            {"n_routed_experts", 6},
+            {"n_shared_experts", 1},
+            {"num_experts_per_tok", 2},
+            {"n_group", 3},
+            {"topk_group", 2},
+            {"routed_scaling_factor", 2.5},
+            {"rms_norm_eps", 1e-6},
+            {"max_position_embeddings", 64},
+            {"rope_scaling",
+             {{"type", "yarn"},
+              {"factor", 4.0},
+              {"original_max_position_embeddings", 8},
+              {"beta_fast", 32},
+              {"beta_slow", 1},
+              {"mscale", 1.0},
+              {"mscale_all_dim", 1.0}}}};
+  if (!with_q_lora) json["q_lora_rank"] = nullptr;
+  return json;
+}
+
+Contract contract_of(const Json& config) {
+  const Model model = make_model(config).value();
+  return model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
+}
+
+/// Fixed by its name; gains are near 1, and all else is large enough to matter.
+WeightLookup<double> weights_of(const Contract& contract) {
+  return [&contract](const std::string& name) -> Result<Value<double>> {
+    const Shape& shape = find_weight(contract, name)->shape;
+    Value<double> value{shape, {}};
+    uint64_t state = 1;
+    for (const char c : name) state = state * 1099511628211u + static_cast<unsigned char>(c);
+    for (uint64_t i = 0, count = element_count(shape).value(); i < count; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const double number = static_cast<double>(state >> 33) / 0x1p30 - 1;
+      value.data.push_back(shape.size() == 1 ? 1 + number / 4 : number * 0.7);
+    }
+    return value;
+  };
+}
+
+using Numbers = Value<double>;
+
+/// Columns [begin, end) of rows of ids or masks.
+Numbers columns(const std::vector<std::vector<double>>& rows, size_t begin, size_t end) {
+  Numbers value{{rows.size(), end - begin}, {}};
+  for (const auto& row : rows) value.data.insert(value.data.end(), row.begin() + begin, row.begin() + end);
+  return value;
+}
+
+const std::vector<std::vector<double>> kIds{{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8},
+                                            {0, 0, 0, 2, 7, 1, 8, 2, 8, 1, 8, 2}};
+const std::vector<std::vector<double>> kMask{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                                             {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
+
+Values<double> evaluated(const Contract& contract, std::string_view entry, const Values<double>& inputs) {
+  auto result = evaluate<double>(contract, *find_entry(contract, entry), inputs, weights_of(contract));
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
+  return result.ok() ? std::move(result).value() : Values<double>{};
+}
+
+/// The logits of the last token of each row after `tokens` tokens, with nothing kept.
+std::vector<double> full(const Contract& contract, size_t tokens) {
+  Values<double> inputs{{"input_ids", columns(kIds, 0, tokens)},
+                        {"attention_mask", columns(kMask, 0, tokens)}};
+  Numbers positions = inputs["attention_mask"];
+  for (size_t row = 0; row < positions.shape[0]; ++row)
+    for (size_t t = 0, seen = 0; t < tokens; ++t) {
+      double& at = positions.data[row * tokens + t];
+      seen += at != 0;
+      at = seen == 0 ? 0 : static_cast<double>(seen - 1);
+    }
+  inputs["position_ids"] = positions;
+  const Numbers logits = evaluated(contract, "logits", inputs).at("logits");
+  const size_t vocab = logits.shape[2];
+  std::vector<double> last;
+  for (size_t row = 0; row < logits.shape[0]; ++row) {
+    const auto end = logits.data.begin() + static_cast<std::ptrdiff_t>((row + 1) * tokens * vocab);
+    last.insert(last.end(), end - static_cast<std::ptrdiff_t>(vocab), end);
+  }
+  return last;
+}
+
+void expect_equal(const std::vector<double>& found, const std::vector<double>& expected, size_t tokens) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-11) << tokens << " tokens";
+}
+
+/// Prefill of five tokens, then one by one.
+void expect_steps_equal_the_whole(const Json& config, const CachedOptions& options) {
+  const Contract contract = with_cached_entries(contract_of(config), options).value();
+  size_t tokens = 5;
+  Values<double> state =
+      evaluated(contract, "prefill",
+                {{"input_ids", columns(kIds, 0, tokens)}, {"attention_mask", columns(kMask, 0, tokens)}});
+  for (;; ++tokens) {
+    expect_equal(state.at("logits").data, full(contract, tokens), tokens);
+    if (tokens == kIds[0].size()) break;
+    Values<double> inputs{{"input_ids", columns(kIds, tokens, tokens + 1)},
+                          {"attention_mask", columns(kMask, 0, tokens + 1)}};
+    for (auto& [name, tensor] : state)
+      if (is_cache(name)) inputs["past" + name.substr(name.find('_'))] = tensor;
+    EXPECT_EQ(inputs.size(), find_entry(contract, "decode")->inputs.size());
+    state = evaluated(contract, "decode", inputs);
+  }
+}
+
+TEST(Cached, LlamaStepByStepEqualsTheWholePaddedRowsToo) { expect_steps_equal_the_whole(llama(), {}); }
+
+TEST(Cached, DeepseekStepByStepEqualsTheWholeAbsorbedAndPlainPastTheYarnBoundary) {
+  for (const bool with_q_lora : {true, false})
+    for (const bool absorb : {true, false}) expect_steps_equal_the_whole(deepseek_v3(with_q_lora), {absorb});
+}
+
+TEST(Cached, TheLatentCacheHoldsTheLatentAndOneRotatedKey) {
+  const Contract contract = with_cached_entries(contract_of(deepseek_v3())).value();
+  const Block& decode = *find_entry(contract, "decode");
+  EXPECT_EQ(decode.inputs[2].name, "past_latent_0");
+  EXPECT_EQ(to_string(decode.inputs[2].type), "f32[batch, 1, past, 9]");
+  const Contract plain = with_cached_entries(contract_of(deepseek_v3()), {.absorb = false}).value();
+  EXPECT_EQ(to_string(find_entry(plain, "decode")->inputs[2].type), "f32[batch, 2, past, 6]");
+  EXPECT_EQ(to_string(find_entry(plain, "decode")->inputs[3].type), "f32[batch, 2, past, 3]");
+}
+
+TEST(Cached, AbsorbedDecodeMakesNoKeysAndValues) {
+  const Contract contract = with_cached_entries(contract_of(deepseek_v3())).value();
+  for (const Node& node : find_block(contract, "decode_decoder_layer_moe")->nodes) {
+    EXPECT_NE(node.tap, "self_attn.kv_b_proj");
+    EXPECT_NE(node.op, "repeat_heads");
+  }
+}
+
+TEST(Cached, TheDerivedContractIsAContract) {
+  for (const Json& config : {llama(), deepseek_v3()}) {
+    const Contract contract = with_cached_entries(contract_of(config)).value();
+    EXPECT_TRUE(check(contract).ok());
+    EXPECT_TRUE(parse_contract(print(contract)).value() == contract);
+  }
+}
+
+std::string refusal(const std::function<void(Block&)>& change) {
+  Contract contract = contract_of(llama());
+  change(contract.blocks[0]);
+  const auto made = with_cached_entries(contract);
+  return made.ok() ? "made" : made.error().message();
+}
+
+Node& attention_of(Block& block) { return *std::ranges::find(block.nodes, "attention", &Node::op); }
+
+TEST(Cached, C1WhatCannotBeCutIntoStepsIsRefused) {
+  EXPECT_EQ(refusal([](Block& b) { attention_of(b).attributes["causal"] = false; }),
+            "cached_c1: no prefill and decode: a token of decoder_layer sees later ones");
+  EXPECT_EQ(refusal([](Block& b) { attention_of(b).attributes["diagonal"] = int64_t{1}; }),
+            "cached_c1: no prefill and decode: a token of decoder_layer sees later ones");
+  EXPECT_EQ(refusal([](Block& b) { attention_of(b).attributes["diagonal"] = int64_t{-1}; }), "made");
+  EXPECT_EQ(
+      refusal([](Block& b) {
+        Node& node = attention_of(b);
+        node = {"roll", {node.inputs[0]}, {{"axis", int64_t{2}}, {"shift", int64_t{1}}}, node.outputs, ""};
+      }),
+      "cached_c1: no prefill and decode: roll of decoder_layer reads other tokens");
+  EXPECT_EQ(with_cached_entries(Contract{}).error().message(),
+            "cached_c1: no prefill and decode: there is no entry logits");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,35 @@
+#pragma once
+// Entries that keep what attention has seen: `prefill` and `decode`, derived from `logits`, so that no
+// architecture writes them. docs/generation.md has their inputs and outputs.
+
+#include "contract/graph.h"
+
+namespace tandem {
+
+struct CachedOptions {
+  /// Where keys and values are made from a compressed latent (deepseek_v3), the cache holds the latent and
+  /// decode absorbs the projection that would make them. Off: keys and values, as in any other model.
+  bool absorb = true;
+};
+
+/// Adds to a checked contract, for every block that `logits` calls, a block prefill_NAME that also returns
+/// its cache and a block decode_NAME that reads one, and the entries over them:
+///
+///   prefill(input_ids: i32[batch, tokens], attention_mask: i32[batch, tokens])
+///       -> logits of the last token f32[batch, 1, vocab], present_key_N, present_value_N or present_latent_N
+///   decode(input_ids: i32[batch, 1], attention_mask: i32[batch, keys], past_...: as present, [.., past, ..])
+///       -> the same, one token longer
+///
+/// Caches, of the compute type: key [batch, kv_heads, tokens, k] after rotation and value [batch, kv_heads,
+/// tokens, v]; latent [batch, 1, tokens, kv_lora_rank + qk_rope_head_dim], normalised latent before rotated
+/// key. Positions come from the mask, so rows may be padded on the left.
+///
+/// Errors: cached_c1 (unsupported) the model cannot be cut into steps: an op beside attention reads other
+/// tokens, attention is not causal or sees later keys, a block has not exactly one attention and one result,
+/// or `logits` is not made of calls one after the other.
+Result<Contract> with_cached_entries(Contract contract, const CachedOptions& options = {});
+
+/// True for the name of a cache: past_... in, present_... out.
+bool is_cache(std::string_view name);
+
+}  // namespace tandem
