@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "verify/bleu.h"
+#include "verify/next_logits.h"
 
 namespace tandem {
 namespace {
@@ -50,50 +50,10 @@ struct Continuation {
   }
 };
 
-/// What a side says comes next, for each row of a batch.
-struct NextLogits {
-  std::vector<float> values;
-  uint64_t vocab = 0;
-  std::span<const float> row(size_t i) const { return std::span(values).subspan(i * vocab, vocab); }
-};
-
-Result<NextLogits> next_logits(Engine& engine, const std::vector<Ids>& rows) {
-  TANDEM_TRY(const HostTensors outputs, engine.last_logits(make_probe("", rows, Padding::left).inputs()));
-  const auto found = outputs.find("logits");
-  if (found == outputs.end()) return unavailable("verify_c4", "the engine gave no output logits");
-  const HostTensor& logits = found->second;
-  const Shape& shape = logits.shape;
-  if (logits.dtype != DType::f32 || shape.size() != 3 || shape[0] != rows.size() || shape[1] != 1 ||
-      shape[2] == 0 || logits.data.size() / sizeof(float) / shape[2] != rows.size())
-    return unavailable("verify_c4", "the engine's logits are {}{}, expected float32[{}, 1, vocab]",
-                       logits.dtype, to_string(shape), rows.size());
-  NextLogits next{std::vector<float>(rows.size() * shape[2]), shape[2]};
-  std::memcpy(next.values.data(), logits.data.data(), next.values.size() * sizeof(float));
-  return next;
-}
-
-int32_t most_likely(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 double rms(std::span<const float> values) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * value;
   return std::sqrt(sum / static_cast<double>(values.size()));
-}
-
-/// Two finite rows whose most likely ids differ.
-FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
-                              double top1_gap) {
-  FirstDifference found;
-  found.reference_id = most_likely(reference);
-  found.other_id = most_likely(other);
-  found.reference_margin = static_cast<double>(reference[found.reference_id]) - reference[found.other_id];
-  found.other_margin = static_cast<double>(other[found.other_id]) - other[found.reference_id];
-  found.bar = top1_gap * std::max(1.0, rms(reference));
-  const bool near = found.reference_margin <= found.bar && found.other_margin <= found.bar;
-  found.parting = near ? Parting::near_tie : Parting::fault;
-  return found;
 }
 
 class GenerationComparison {
@@ -294,6 +254,19 @@ Json to_json(const FirstDifference& difference) {
 std::string_view name(Parting parting) { return row(parting).name; }
 
 bool is_excused(Parting parting) { return row(parting).excused; }
+
+FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
+                              double top1_gap) {
+  FirstDifference found;
+  found.reference_id = most_likely(reference);
+  found.other_id = most_likely(other);
+  found.reference_margin = static_cast<double>(reference[found.reference_id]) - reference[found.other_id];
+  found.other_margin = static_cast<double>(other[found.other_id]) - other[found.reference_id];
+  found.bar = top1_gap * std::max(1.0, rms(reference));
+  const bool near = found.reference_margin <= found.bar && found.other_margin <= found.bar;
+  found.parting = near ? Parting::near_tie : Parting::fault;
+  return found;
+}
 
 double GenerationLevel::exact_share() const {
   return prompts ? static_cast<double>(exact) / static_cast<double>(prompts) : 0;

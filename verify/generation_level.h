@@ -34,6 +34,11 @@ struct FirstDifference {
   double bar = 0;               ///< margins up to this are near ties
 };
 
+/// Of two rows of logits, finite and of one length: both choices, and whether their parting is a near tie.
+/// `top1_gap` is the table's. Equal choices have margins of 0.
+FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
+                              double top1_gap);
+
 struct GenerationLevel {
   uint64_t prompts = 0;
   uint64_t max_new_tokens = 0;

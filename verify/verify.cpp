@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/signals.h"
-#include "contract/text.h"
 #include "verify/dump_side.h"
 #include "verify/side_contract.h"
 #include "verify/text_prompts.h"
@@ -24,15 +23,8 @@ Result<WeightsLevel> weights_level(Side& left, Side& right, const VerifyOptions&
   });
 }
 
-/// The arithmetic that a side's graph uses: a SavedModel's contract says, and a dump, the others compute in
-/// float32.
-DType compute_of(const Side& side) {
-  if (side.dump) return side.dump->dtype();
-  const auto text = side.opened.side_files.find(std::string(kContractFile));
-  if (text == side.opened.side_files.end()) return DType::f32;
-  const Result<Contract> contract = parse_contract(text->second);
-  return contract.ok() ? contract.value().compute : DType::f32;
-}
+/// The arithmetic that a side's graph uses; a dump says it itself.
+DType compute_of(const Side& side) { return side.dump ? side.dump->dtype() : compute_of(side.opened); }
 
 DType lower_of(DType a, DType b) {
   if (a == DType::bf16 || b == DType::bf16) return DType::bf16;
