@@ -28,7 +28,7 @@ struct LineEditor::Terminal {
     el_set(editor, EL_EDITOR, "emacs");
     el_set(editor, EL_HIST, ::history, history);
     // While a line is edited Ctrl-C is a key, not a signal: it must reach neither us nor the workers.
-    el_set(editor, EL_SETTY, "-d", "intr=", nullptr);
+    el_set(editor, EL_SETTY, "-d", "-isig", nullptr);
     el_set(editor, EL_ADDFN, "tandem-cancel", "Throw the line away", cancel);
     el_set(editor, EL_BIND, "^C", "tandem-cancel", nullptr);
     el_set(editor, EL_BIND, "^R", "em-inc-search-prev", nullptr);

@@ -2,6 +2,7 @@
 // The generation level: both sides continue the same prompts greedily, token by token, each from its own
 // tokens.
 
+#include "text/tokenizer.h"
 #include "verify/model_level.h"
 
 namespace tandem {
@@ -62,9 +63,9 @@ struct GenerationOptions {
   uint64_t max_new_tokens = 20;
   uint64_t vocab_size = 1;           ///< for the size of batches alone
   uint64_t max_logits = 16'000'000;  ///< that a side may compute in one call: batch x tokens x vocab
-  Engine* tokenizer = nullptr;       ///< decodes; null: no text, and no BLEU
-  ModelLevelOptions model;           ///< row of the table, and what is known of the routing
-  std::function<Status()> stop;      ///< asked before each step; its error ends the level
+  const text::Tokenizer* tokenizer = nullptr;  ///< decodes; null: no text, and no BLEU
+  ModelLevelOptions model;                     ///< row of the table, and what is known of the routing
+  std::function<Status()> stop;                ///< asked before each step; its error ends the level
 };
 
 /// Continues every prompt by max_new_tokens on both sides (an end token stops nothing: what follows it must
