@@ -8,10 +8,19 @@
 namespace tandem {
 namespace {
 
+constexpr int kPatience = 5;
+
 std::atomic<int> first_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free, "touched in a signal handler");
+std::atomic<bool> staying{false};
+std::atomic<int> interrupts{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "touched in a signal handler");
 
 void on_signal(int signal) {
+  if (signal == SIGINT && staying) {
+    if (++interrupts >= kPatience) ::_exit(128 + signal);
+    return;
+  }
   int none = 0;
   if (!first_signal.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
 }
@@ -32,5 +41,8 @@ void install_signal_handlers() {
 
 bool interrupted() { return first_signal != 0; }
 int interrupted_exit_code() { return interrupted() ? 128 + first_signal : 0; }
+
+void stay_on_interrupt() { staying = true; }
+bool take_interrupt() { return interrupts.exchange(0) > 0; }
 
 }  // namespace tandem

@@ -2,7 +2,7 @@
 
 #include "text/template/chat_template.h"
 
-#include "cli/command.h"
+#include "cli/run_flags.h"
 
 namespace tandem {
 namespace {
@@ -33,18 +33,6 @@ Result<Json> json_file(const std::string& path) {
   return json;
 }
 
-/// NAME=VALUE, the value as JSON, or as it is where it is none.
-Status add_variable(const std::string& word, Json& variables) {
-  const size_t sign = word.find('=');
-  if (sign == std::string::npos || sign == 0) return usage("", "--set {}: expected NAME=VALUE", word);
-  const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
-  for (const char* own : {"messages", "tools", "documents", "add_generation_prompt"})
-    if (name == own) return usage("", "--set {}: there is an option for it", name);
-  auto json = parse_json(value, {.max_depth = 64});
-  variables[name] = json.ok() ? std::move(json).value() : Json(value);
-  return {};
-}
-
 Result<int> chat_template_command(Flags& flags, bool json) {
   TANDEM_TRY(const ChatTemplate chat_template, load_chat_template(real_files(), flags.path));
   TANDEM_TRY(const Json messages, json_file(flags.messages));
@@ -64,6 +52,17 @@ Result<int> chat_template_command(Flags& flags, bool json) {
 }
 
 }  // namespace
+
+Status add_variable(const std::string& word, Json& variables) {
+  const size_t sign = word.find('=');
+  if (sign == std::string::npos || sign == 0) return usage("", "--set {}: expected NAME=VALUE", word);
+  const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+  for (const char* own : {"messages", "tools", "documents", "add_generation_prompt"})
+    if (name == own) return usage("", "--set {}: there is an option for it", name);
+  auto json = parse_json(value, {.max_depth = 64});
+  variables[name] = json.ok() ? std::move(json).value() : Json(value);
+  return {};
+}
 
 void add_chat_template(CLI::App& app, Session& session) {
   auto flags = std::make_shared<Flags>();

@@ -1,77 +1,198 @@
-// tandem run: greedy token ids by an engine.
+// tandem run: a text, or token ids, continued by an engine.
+
+#include <unistd.h>
 
 #include "base/signals.h"
-#include "cli/command.h"
+#include "cli/answer_printer.h"
 #include "cli/progress.h"
-#include "verify/generate.h"
-#include "verify/side.h"
+#include "cli/run_flags.h"
+#include "generate/conversation.h"
 
 namespace tandem {
 namespace {
 
-struct Flags {
-  std::string path;
-  std::string tokens;
-  std::string engine;
-  GenerateOptions generate;
-  EngineOptions options;
-  std::vector<std::string> accepted_keys;
-  bool ignore_eos = false;
-};
-
 constexpr const char* kFooter =
-    "Examples:\n"
-    "  tandem run ./llm.savedmodel --tokens 100000,549,6077 --max-new-tokens 20\n"
-    "  tandem run ./deepseek-llm-7b --tokens 100000,549,6077 --engine torch\n"
+    "Continues a text, token by token, the most likely one each time. The tokenizer, the stop tokens and the "
+    "chat template\n"
+    "are the model's own (docs/run.md); what its generation_config.json asks for and is not done is said on "
+    "stderr.\n"
     "\n"
-    "Prints the new ids, with commas between. Stops after an end token of the config.";
-
-Result<EngineKind> engine_of(const Flags& flags, ModelFormat format) {
-  if (flags.engine.empty()) return engine_for(format, {});
-  TANDEM_TRY(const EngineKind wanted, engine_named(flags.engine));
-  return engine_for(format, wanted);
-}
+    "Examples:\n"
+    "  tandem run ./SmolLM2-135M-Instruct \"The capital of France is\"\n"
+    "  tandem run ./smollm2.savedmodel \"1, 2, 4, 8,\" --max-new-tokens 20 --stop 64\n"
+    "  tandem run ./SmolLM2-135M-Instruct --chat\n"
+    "  tandem run ./SmolLM2-135M-Instruct --chat \"What is a tandem?\"       one answer, without a dialogue\n"
+    "  tandem run ./SmolLM2-135M-Instruct \"Once\" --compare tf:./smollm2.savedmodel   where do they part?\n"
+    "  tandem run ./deepseek-llm-7b --tokens 100000,549,6077 --engine torch    ids in, ids out\n"
+    "\n"
+    "PROMPT may be -, for the standard input. Ctrl-C ends the answer; what was written stands.";
 
 std::string with_comma_between(const std::vector<int32_t>& ids) {
   return fmt::format("{}", fmt::join(ids, ","));
 }
 
-Result<int> run_command(Flags& flags, bool json) {
+Result<std::string> text_from_stdin() {
+  constexpr size_t kMaxBytes = size_t(64) << 20;
+  std::string text;
+  char block[1 << 16];
+  while (const size_t count = std::fread(block, 1, sizeof block, stdin)) {
+    text.append(block, count);
+    if (text.size() > kMaxBytes)
+      return invalid("", "a prompt above {} bytes", kMaxBytes).at("standard input");
+  }
+  if (std::ferror(stdin)) return io_error("read", "standard input", errno);
+  return text;
+}
+
+/// Ids in, ids out: no tokenizer takes part.
+Result<int> run_tokens(RunFlags& flags, bool json) {
+  TANDEM_TRY(const SideSpec spec, side_of(flags));
   TANDEM_TRY(const OpenedModel opened, open_model(real_files(), flags.path));
-  TANDEM_TRY(const EngineKind kind, engine_of(flags, opened.format));
+  TANDEM_TRY(const EngineKind kind, engine_for(opened.format, spec.engine));
   TANDEM_TRY(const Model model, model_of(opened, {{flags.accepted_keys.begin(), flags.accepted_keys.end()}}));
   TANDEM_TRY(const std::vector<int32_t> prompt, parse_ids(flags.tokens, model.vocab_size));
-  if (!flags.ignore_eos) flags.generate.eos_token_ids = model.eos_token_ids;
-  flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
+  TANDEM_TRY(const GenerationConfig config, generation_config(opened.side_files, model.vocab_size));
   TANDEM_TRY(const auto engine, Engine::start(kind, opened.path, flags.options));
+  if (!json) print_notes(config.notes);
+  GenerateOptions options;
+  options.max_new_tokens = flags.wishes.max_new_tokens.value_or(options.max_new_tokens);
+  if (!flags.wishes.ignore_stop_tokens) options.stop_ids = config.stop_ids;
+  options.interrupted = interrupted;
   Progress progress("running");
   uint64_t steps = 0;
-  TANDEM_TRY(const std::vector<int32_t> ids, generate(*engine, prompt, flags.generate, [&]() -> Status {
-               if (interrupted()) return unavailable("", "stopped by a signal");
-               progress.show(steps++, flags.generate.max_new_tokens);
-               return {};
-             }));
+  options.go_on = [&](int32_t) {
+    progress.show(++steps, options.max_new_tokens);
+    return true;
+  };
+  TANDEM_TRY(const Generated made, generate(greedy(*engine), prompt, options));
   if (json)
-    print_json(Json{{"tokens", ids}, {"prompt", prompt}, {"engine", engine->info()}});
+    print_json(Json{{"tokens", made.ids},
+                    {"finish_reason", name(made.finish)},
+                    {"prompt", prompt},
+                    {"engine", engine->info()},
+                    {"notes", config.notes}});
   else
-    fmt::print("{}\n", with_comma_between(ids));
+    fmt::print("{}\n", with_comma_between(made.ids));
   return 0;
+}
+
+Result<int> run_text(const RunFlags& flags, bool json) {
+  std::string prompt = *flags.prompt;
+  if (prompt == "-") {
+    TANDEM_TRY(prompt, text_from_stdin());
+  }
+  TANDEM_TRY(const SideSpec spec, side_of(flags));
+  TANDEM_TRY(TextModel model, open_for_run(flags, spec));
+  std::vector<int32_t> ids;
+  bool reasoning_is_open = false;
+  if (flags.chat) {
+    Json variables = Json::object();
+    for (const std::string& word : flags.variables) TANDEM_CHECK(add_variable(word, variables));
+    TANDEM_TRY(const Conversation conversation, Conversation::begin(model, flags.system, variables));
+    TANDEM_TRY(Turn turn, conversation.ask(prompt));
+    ids = std::move(turn.ids);
+    reasoning_is_open = turn.reasoning_is_open;
+  } else {
+    TANDEM_TRY(ids, text::prompt_ids(model.text, prompt));
+  }
+  TANDEM_TRY(AnswerOptions options, answer_options(model.model, model.config, ids.size(), flags.wishes));
+  options.reasoning_is_open = reasoning_is_open;
+  options.interrupted = interrupted;
+  AnswerPrinter printer;
+  if (!json) {
+    print_notes(model.notes());
+    if (!flags.chat) printer.aside(prompt);
+    options.show = [&](const text::Part& part) { printer.show(part); };
+  }
+  TANDEM_TRY(const Answer made,
+             answer(greedy(*model.engine, model.allowed), model.text.tokenizer, ids, options));
+  if (!json) {
+    printer.end();
+    return 0;
+  }
+  Json result = to_json(made);
+  result["prompt"] = ids;
+  result["engine"] = model.engine->info();
+  result["notes"] = model.notes();
+  print_json(result);
+  return 0;
+}
+
+Status check_flags(const RunFlags& flags) {
+  const bool text = flags.prompt.has_value(), tokens = !flags.tokens.empty();
+  if (!text && !tokens && !flags.chat)
+    return usage("", "what shall be continued? A text, --tokens or --chat");
+  if (text && tokens) return usage("", "a text and --tokens: give one of them");
+  if (!flags.chat && !flags.system.empty()) return usage("", "--system needs --chat");
+  if (!flags.chat && !flags.variables.empty()) return usage("", "--set needs --chat");
+  if (tokens && !flags.wishes.stop_strings.empty()) return usage("", "--stop needs a text, not --tokens");
+  return {};
+}
+
+Result<int> run_command(RunFlags& flags, bool json) {
+  TANDEM_CHECK(check_flags(flags));
+  flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
+  flags.options.shielded = true;
+  if (!flags.compare.empty()) return run_compare(flags, json);
+  if (!flags.tokens.empty()) return run_tokens(flags, json);
+  if (!flags.prompt) return run_chat(flags, json);
+  return run_text(flags, json);
 }
 
 }  // namespace
 
+Result<SideSpec> side_of(const RunFlags& flags) {
+  SideSpec spec{{}, flags.path};
+  if (flags.engine.empty()) return spec;
+  TANDEM_TRY(spec.engine, engine_named(flags.engine));
+  return spec;
+}
+
+Result<TextModel> open_for_run(const RunFlags& flags, const SideSpec& spec) {
+  const bool says = isatty(STDERR_FILENO);
+  if (says) fmt::print(stderr, "loading {} ...", for_terminal(spec.path));
+  const ArchOptions arch{{flags.accepted_keys.begin(), flags.accepted_keys.end()}};
+  auto model = open_text_model(real_files(), spec, arch, flags.options);
+  if (says) fmt::print(stderr, "\r\x1b[K");
+  return model;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", for_terminal(note));
+}
+
+Json to_json(const Answer& answer) {
+  Json json{{"text", answer.text}};
+  if (!answer.reasoning.empty()) json["reasoning"] = answer.reasoning;
+  json["tokens"] = answer.ids;
+  json["finish_reason"] = name(answer.finish);
+  if (!answer.stopped_by.empty()) json["stop_string"] = answer.stopped_by;
+  return json;
+}
+
 void add_run(CLI::App& app, Session& session) {
-  auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(app, session, "run", "Continue token ids greedily", kFooter);
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = add_command(app, session, "run", "Continue a text, or chat", kFooter);
   command->add_option("MODEL", flags->path, "SavedModel or Hugging Face folder")->required();
-  command->add_option("--tokens", flags->tokens, "The prompt: ids with commas between")->required();
-  command->add_option("--max-new-tokens", flags->generate.max_new_tokens, "How many ids to add (default 16)")
+  command->add_option("PROMPT", flags->prompt, "The text to continue; with --chat, the only message");
+  command->add_option("--tokens", flags->tokens, "In place of a text: ids with commas between; prints ids");
+  command->add_flag("--chat", flags->chat, "Talk to the model through its chat template (/help in it)");
+  command->add_option("--system", flags->system, "With --chat, the system's message");
+  command->add_option("--set", flags->variables, "With --chat, NAME=VALUE for the template; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--compare", flags->compare,
+                      "Another engine (torch), or a side ([ENGINE:]PATH), to continue the same beside it");
+  command
+      ->add_option("--max-new-tokens", flags->wishes.max_new_tokens,
+                   "How many tokens to add at most (default: the model's, else 256; with --tokens 16)")
       ->check(whole_number());
+  command->add_option("--stop", flags->wishes.stop_strings, "A text that ends the answer; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--engine", flags->engine,
                       "tf, torch or hf (default: tf for a SavedModel, hf for a folder)");
   command->add_option("--threads", flags->options.threads, "Threads of the engine (default: the framework's)")
       ->check(whole_number());
-  command->add_flag("--ignore-eos", flags->ignore_eos, "Go on after an end token");
+  command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");
   add_accepted_keys(*command, flags->accepted_keys);
   command->callback([flags, &session] { session.outcome = run_command(*flags, session.json); });
 }

@@ -12,6 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kShownNearTies = 10;
+constexpr size_t kShownWorst = 3;
 constexpr size_t kShownDifferences = 10;
 constexpr uint64_t kMaxPrompts = 1'000'000;
 
@@ -44,7 +45,7 @@ constexpr const char* kFooter =
     "  module      hidden states down the stack, and how the error grows\n"
     "  model       logits at real tokens: short, padded, 700 tokens, gapped positions past every scaling "
     "boundary, and a text\n"
-    "              (where an hf side has a tokenizer)\n"
+    "              (where a side has a tokenizer.json)\n"
     "  generation  each side continues 100 prompts of random ids, and some of text, by 20 tokens, the most "
     "likely one each time.\n"
     "              Equal if all continuations are, but for near ties, which are listed. Not by default: it "
@@ -170,6 +171,21 @@ void print(const Divergence& divergence) {
   for (const std::string& line : divergence.also) fmt::print("         {}\n", for_terminal(line));
 }
 
+/// A token's piece behind its place or id, where it is known.
+std::string quoted(const std::string& piece) {
+  return piece.empty() ? std::string() : fmt::format(" \"{}\"", for_terminal(piece));
+}
+
+/// Where a level that failed is worst.
+void print(const TokenResult& token) {
+  fmt::print("  worst: {}, row {}, token {}{}, position {}: KL {:.2e}", token.probe, token.row, token.token,
+             quoted(token.piece), token.position, token.kl);
+  if (token.reference_id >= 0 && token.reference_id != token.other_id)
+    fmt::print("; most likely next {}{} in the reference, {}{} on the other side", token.reference_id,
+               quoted(token.reference_piece), token.other_id, quoted(token.other_piece));
+  fmt::print("\n");
+}
+
 void print(const ModelLevel& level) {
   fmt::print("model    {}\n", level.passed() ? "equal" : "DIFFERENT");
   std::vector<std::vector<std::string>> rows{
@@ -191,12 +207,16 @@ void print(const ModelLevel& level) {
           probe.name, probe.exact->reference_max, probe.exact->other_max, kExactFactor);
   for (const ProbeResult& probe : level.probes)
     for (const std::string& line : probe.failures) fmt::print("  {}: {}\n", probe.name, line);
+  if (!level.passed())
+    for (const TokenResult& token :
+         std::span(level.worst_tokens).first(std::min(level.worst_tokens.size(), kShownWorst)))
+      print(token);
   const size_t shown = std::min(level.near_ties.size(), kShownNearTies);
   for (const NearTie& tie : std::span(level.near_ties).first(shown))
     fmt::print(
-        "  near tie: {}, row {}, token {}, mixture layer {}: margin {:.2e}; compared with the reference's "
+        "  near tie: {}, row {}, token {}{}, mixture layer {}: margin {:.2e}; compared with the reference's "
         "experts\n",
-        tie.probe, tie.row, tie.token, tie.moe_layer, tie.margin);
+        tie.probe, tie.row, tie.token, quoted(tie.piece), tie.moe_layer, tie.margin);
   if (shown < level.near_ties.size())
     fmt::print("  and {} more near ties (margin below {:.0e})\n", with_commas(level.near_ties.size() - shown),
                level.tolerance.routing_margin);

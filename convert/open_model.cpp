@@ -59,6 +59,7 @@ constexpr std::string_view kSideFiles[] = {"config.json",
                                            "merges.txt",
                                            "tokenizer.model",
                                            "chat_template.jinja",
+                                           "chat_template.json",
                                            kRecordFile,
                                            kContractFile};
 

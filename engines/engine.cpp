@@ -95,17 +95,18 @@ Error not_installed(const EngineRow& engine) {
 
 Result<WorkerCommand> worker_command(const EngineRow& engine) {
   const std::string worker = join(program_folder(), engine.worker);
-  if (engine.kind == EngineKind::hf) return WorkerCommand{{find_python(), worker}, install_hint(engine)};
+  if (engine.kind == EngineKind::hf)
+    return WorkerCommand{{find_python(), worker}, install_hint(engine), false};
   if (engine.kind == EngineKind::keras_hub) {
     const std::string python = find_keras_hub_python();
     if (python.empty()) return not_installed(engine);
-    return WorkerCommand{{python, worker}, install_hint(engine)};
+    return WorkerCommand{{python, worker}, install_hint(engine), false};
   }
   if (!exists(worker)) return not_installed(engine);
-  if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine)};
+  if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine), false};
   const std::string tensorflow = find_tensorflow();
   if (tensorflow.empty()) return not_installed(engine);
-  return WorkerCommand{{worker, tensorflow}, install_hint(engine)};
+  return WorkerCommand{{worker, tensorflow}, install_hint(engine), false};
 }
 
 /// Plain values as a tensor with one axis.
@@ -228,7 +229,8 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   }
   TANDEM_TRY(const PathKind what, real_files().kind(path));
   if (what != PathKind::directory) return missing("engine_c6", "{} is not a folder with a model", path);
-  TANDEM_TRY(const WorkerCommand command, worker_command(engine));
+  TANDEM_TRY(WorkerCommand command, worker_command(engine));
+  command.shielded = options.shielded;
   TANDEM_TRY(auto process, WorkerProcess::start(command));
   Words load{{"op", "load"},
              {"path", path},

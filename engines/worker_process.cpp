@@ -62,8 +62,18 @@ int spawn(const WorkerCommand& command, int socket, int output, pid_t& pid) {
   for (const std::string& argument : command.arguments)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (command.shielded) {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    posix_spawnattr_setsigmask(&attributes, &blocked);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  }
   const int failed =
-      posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environment().data());
+      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environment().data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return failed;
 }

@@ -11,6 +11,7 @@ namespace tandem {
 struct WorkerCommand {
   std::vector<std::string> arguments;  ///< [0] is the program's path
   std::string install_hint;            ///< what to do when it cannot start or dies while it starts
+  bool shielded = false;               ///< SIGINT is blocked in it
 };
 
 /// A running worker. Both its outputs are kept aside; the last lines are told when it dies. Not for several

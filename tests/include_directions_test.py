@@ -19,8 +19,9 @@ MAY_USE = {
     "lower": ["contract", "formats", "rules"],
     "convert": ["arch", "lower", "formats", "faults"],
     "engines": ["lower", "formats", "arch"],
-    "verify": ["convert", "engines", "faults"],
-    "cli": ["verify", "kinship", "text"],
+    "verify": ["convert", "engines", "faults", "text"],
+    "generate": ["verify", "text"],
+    "cli": ["generate", "kinship", "text"],
     "fuzz": ["verify", "text"],
 }
 # What tests may use besides: whole models as input.

@@ -51,6 +51,17 @@ inline std::string word_piece(const std::vector<std::string>& tokens) {
                      vocabulary.dump());
 }
 
+/// A pre-tokenizer, post-processor or decoder at bytes.
+inline const std::string kByteLevel =
+    R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+
+/// "added_tokens" with one special token.
+inline std::string added_token(uint32_t id, const std::string& content, bool special = true) {
+  return fmt::format(R"([{{"id":{},"content":"{}","single_word":false,"lstrip":false,"rstrip":false,)"
+                     R"("normalized":false,"special":{}}}])",
+                     id, content, special);
+}
+
 inline Result<Tokenizer> parse(const Sections& sections) {
   return Tokenizer::parse(tokenizer_json(sections));
 }

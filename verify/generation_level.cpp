@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "verify/bleu.h"
+#include "verify/next_logits.h"
 
 namespace tandem {
 namespace {
@@ -50,50 +50,10 @@ struct Continuation {
   }
 };
 
-/// What a side says comes next, for each row of a batch.
-struct NextLogits {
-  std::vector<float> values;
-  uint64_t vocab = 0;
-  std::span<const float> row(size_t i) const { return std::span(values).subspan(i * vocab, vocab); }
-};
-
-Result<NextLogits> next_logits(Engine& engine, const std::vector<Ids>& rows) {
-  TANDEM_TRY(const HostTensors outputs, engine.last_logits(make_probe("", rows, Padding::left).inputs()));
-  const auto found = outputs.find("logits");
-  if (found == outputs.end()) return unavailable("verify_c4", "the engine gave no output logits");
-  const HostTensor& logits = found->second;
-  const Shape& shape = logits.shape;
-  if (logits.dtype != DType::f32 || shape.size() != 3 || shape[0] != rows.size() || shape[1] != 1 ||
-      shape[2] == 0 || logits.data.size() / sizeof(float) / shape[2] != rows.size())
-    return unavailable("verify_c4", "the engine's logits are {}{}, expected float32[{}, 1, vocab]",
-                       logits.dtype, to_string(shape), rows.size());
-  NextLogits next{std::vector<float>(rows.size() * shape[2]), shape[2]};
-  std::memcpy(next.values.data(), logits.data.data(), next.values.size() * sizeof(float));
-  return next;
-}
-
-int32_t most_likely(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
 double rms(std::span<const float> values) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * value;
   return std::sqrt(sum / static_cast<double>(values.size()));
-}
-
-/// Two finite rows whose most likely ids differ.
-FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
-                              double top1_gap) {
-  FirstDifference found;
-  found.reference_id = most_likely(reference);
-  found.other_id = most_likely(other);
-  found.reference_margin = static_cast<double>(reference[found.reference_id]) - reference[found.other_id];
-  found.other_margin = static_cast<double>(other[found.other_id]) - other[found.reference_id];
-  found.bar = top1_gap * std::max(1.0, rms(reference));
-  const bool near = found.reference_margin <= found.bar && found.other_margin <= found.bar;
-  found.parting = near ? Parting::near_tie : Parting::fault;
-  return found;
 }
 
 class GenerationComparison {
@@ -119,7 +79,7 @@ class GenerationComparison {
       TANDEM_CHECK(take_step());
     }
     for (const Continuation& continuation : rows_) count(continuation);
-    TANDEM_CHECK(add_text());
+    add_text();
     judge();
     return std::move(level_);
   }
@@ -224,35 +184,23 @@ class GenerationComparison {
     level_.differences.push_back(*continuation.difference);
   }
 
-  Status add_text() {
-    if (options_.tokenizer == nullptr) return {};
-    Engine& tokenizer = *options_.tokenizer;
+  void add_text() {
+    if (options_.tokenizer == nullptr) return;
     for (FirstDifference& difference : level_.differences) {
       if (difference.parting == Parting::not_finite) continue;
-      TANDEM_TRY(difference.reference_text, tokenizer.decode(std::span(&difference.reference_id, 1)));
-      TANDEM_TRY(difference.other_text, tokenizer.decode(std::span(&difference.other_id, 1)));
+      difference.reference_text = text_of(std::span(&difference.reference_id, 1));
+      difference.other_text = text_of(std::span(&difference.other_id, 1));
     }
     std::vector<TextPair> corpus;
-    for (const Continuation& continuation : rows_) {
-      TANDEM_TRY(TextPair pair, texts_of(continuation, tokenizer));
-      corpus.push_back(std::move(pair));
-    }
+    for (const Continuation& row : rows_)
+      corpus.push_back({.text = text_of(std::span(row.other).first(row.compared(row.other))),
+                        .reference = text_of(std::span(row.reference).first(row.compared(row.reference)))});
     level_.bleu = bleu(corpus);
     if (!level_.bleu) level_.skipped.push_back("BLEU: no continuation has four words");
-    return {};
   }
 
-  Result<TextPair> texts_of(const Continuation& continuation, Engine& tokenizer) {
-    const auto text_of = [&](const Ids& made) {
-      return tokenizer.decode(std::span(made).first(continuation.compared(made)));
-    };
-    TextPair pair;
-    TANDEM_TRY(pair.reference, text_of(continuation.reference));
-    pair.text = pair.reference;
-    if (continuation.reference != continuation.other) {
-      TANDEM_TRY(pair.text, text_of(continuation.other));
-    }
-    return pair;
+  std::string text_of(std::span<const int32_t> ids) const {
+    return options_.tokenizer->decode({ids.begin(), ids.end()}, false);
   }
 
   void judge() {
@@ -294,6 +242,19 @@ Json to_json(const FirstDifference& difference) {
 std::string_view name(Parting parting) { return row(parting).name; }
 
 bool is_excused(Parting parting) { return row(parting).excused; }
+
+FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
+                              double top1_gap) {
+  FirstDifference found;
+  found.reference_id = most_likely(reference);
+  found.other_id = most_likely(other);
+  found.reference_margin = static_cast<double>(reference[found.reference_id]) - reference[found.other_id];
+  found.other_margin = static_cast<double>(other[found.other_id]) - other[found.reference_id];
+  found.bar = top1_gap * std::max(1.0, rms(reference));
+  const bool near = found.reference_margin <= found.bar && found.other_margin <= found.bar;
+  found.parting = near ? Parting::near_tie : Parting::fault;
+  return found;
+}
 
 double GenerationLevel::exact_share() const {
   return prompts ? static_cast<double>(exact) / static_cast<double>(prompts) : 0;

@@ -2,6 +2,7 @@
 // The generation level: both sides continue the same prompts greedily, token by token, each from its own
 // tokens.
 
+#include "text/tokenizer.h"
 #include "verify/model_level.h"
 
 namespace tandem {
@@ -34,6 +35,11 @@ struct FirstDifference {
   double bar = 0;               ///< margins up to this are near ties
 };
 
+/// Of two rows of logits, finite and of one length: both choices, and whether their parting is a near tie.
+/// `top1_gap` is the table's. Equal choices have margins of 0.
+FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
+                              double top1_gap);
+
 struct GenerationLevel {
   uint64_t prompts = 0;
   uint64_t max_new_tokens = 0;
@@ -57,9 +63,9 @@ struct GenerationOptions {
   uint64_t max_new_tokens = 20;
   uint64_t vocab_size = 1;           ///< for the size of batches alone
   uint64_t max_logits = 16'000'000;  ///< that a side may compute in one call: batch x tokens x vocab
-  Engine* tokenizer = nullptr;       ///< decodes; null: no text, and no BLEU
-  ModelLevelOptions model;           ///< row of the table, and what is known of the routing
-  std::function<Status()> stop;      ///< asked before each step; its error ends the level
+  const text::Tokenizer* tokenizer = nullptr;  ///< decodes; null: no text, and no BLEU
+  ModelLevelOptions model;                     ///< row of the table, and what is known of the routing
+  std::function<Status()> stop;                ///< asked before each step; its error ends the level
 };
 
 /// Continues every prompt by max_new_tokens on both sides (an end token stops nothing: what follows it must

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "text/testing.h"
+
 namespace tandem {
 namespace {
 
@@ -53,11 +55,6 @@ class FakeEngine : public Engine {
         {"router_margin",
          tensor(DType::f32, {shape[0], 1, shape[1]}, std::vector<float>(tokens, router_margin))}};
   }
-  Result<std::string> decode(std::span<const int32_t> ids) override {
-    std::string text;
-    for (const int32_t id : ids) text += fmt::format("w{} ", id);
-    return text;
-  }
 
  private:
   std::vector<float> row_after(int32_t id, const std::map<int32_t, std::vector<float>>& changed) const {
@@ -68,6 +65,16 @@ class FakeEngine : public Engine {
   }
   EngineInfo info_;
 };
+
+/// Id 7 is "w7"; words are put together with blanks.
+const text::Tokenizer& words() {
+  static const text::Tokenizer made = [] {
+    std::vector<std::string> tokens;
+    for (int id = 1; id < 16; ++id) tokens.push_back(fmt::format("w{}", id));
+    return text::parse({.model = text::word_piece(tokens)}).value();
+  }();
+  return made;
+}
 
 /// Logits with two candidates.
 std::vector<float> two(size_t first, float first_logit, size_t second, float second_logit) {
@@ -175,20 +182,20 @@ TEST(GenerationLevel, NaNOnBothSidesFails) {
 TEST(GenerationLevel, BleuStandsAgainstTheWholeContinuationOfAFault) {
   FakeEngine left, right;
   GenerationOptions options = steps(6);
-  options.tokenizer = &left;
+  options.tokenizer = &words();
   EXPECT_EQ(compare(left, right, options).bleu, 1);
   right.instead[7] = two(13, 1, 0, 0);  // then 8, 9, 12, 5 in place of 6, 3, 10, 15, 14
   const GenerationLevel level = compare(left, right, options);
   EXPECT_LT(level.bleu.value(), 0.8);
   EXPECT_THAT(level.failures, ElementsAre(HasSubstr("1 of 2"), HasSubstr("is below 0.998")));
-  EXPECT_EQ(level.differences[0].reference_text, "w6 ");
-  EXPECT_EQ(level.differences[0].other_text, "w13 ");
+  EXPECT_EQ(level.differences[0].reference_text, "w6");
+  EXPECT_EQ(level.differences[0].other_text, "w13");
 }
 
 TEST(GenerationLevel, TextBehindANearTieIsNotCompared) {
   FakeEngine left, right;
   GenerationOptions options = steps(6);
-  options.tokenizer = &left;
+  options.tokenizer = &words();
   left.instead[7] = two(6, 0.500001f, 13, 0.5f);
   right.instead[7] = two(6, 0.5f, 13, 0.500001f);
   const GenerationLevel level = compare(left, right, options);
@@ -199,7 +206,7 @@ TEST(GenerationLevel, TextBehindANearTieIsNotCompared) {
 TEST(GenerationLevel, ContinuationsTooShortForBleuAreSaidToBe) {
   FakeEngine left, right;
   GenerationOptions options = steps(2);
-  options.tokenizer = &left;
+  options.tokenizer = &words();
   const GenerationLevel level = compare(left, right, options);
   EXPECT_TRUE(level.passed());
   EXPECT_THAT(level.skipped, ElementsAre("BLEU: no continuation has four words"));

@@ -340,22 +340,55 @@ Json to_json(const ProbeResult& result) {
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json id(int32_t value) { return value < 0 ? Json(nullptr) : Json(value); }
 
+void add_piece(Json& json, const char* key, const std::string& piece) {
+  if (!piece.empty()) json[key] = piece;
+}
+
 Json to_json(const TokenResult& token) {
-  return Json{{"probe", token.probe},          {"row", token.row},
-              {"token", token.token},          {"position", token.position},
-              {"kl", finite(token.kl)},        {"reference_id", id(token.reference_id)},
-              {"other_id", id(token.other_id)}};
+  Json json{{"probe", token.probe},          {"row", token.row},
+            {"token", token.token},          {"position", token.position},
+            {"kl", finite(token.kl)},        {"reference_id", id(token.reference_id)},
+            {"other_id", id(token.other_id)}};
+  add_piece(json, "piece", token.piece);
+  add_piece(json, "reference_piece", token.reference_piece);
+  add_piece(json, "other_piece", token.other_piece);
+  return json;
 }
 
 Json to_json(const NearTie& tie) {
-  return Json{{"probe", tie.probe},
-              {"row", tie.row},
-              {"token", tie.token},
-              {"moe_layer", tie.moe_layer},
-              {"margin", tie.margin}};
+  Json json{{"probe", tie.probe},
+            {"row", tie.row},
+            {"token", tie.token},
+            {"moe_layer", tie.moe_layer},
+            {"margin", tie.margin}};
+  add_piece(json, "piece", tie.piece);
+  return json;
+}
+
+/// The id at a place of a probe; -1 where there is none.
+int32_t id_at(const std::vector<Probe>& probes, const std::string& name, uint64_t row, uint64_t token) {
+  for (const Probe& probe : probes)
+    if (probe.name == name && row < probe.batch && token < probe.tokens)
+      return probe.input_ids[row * probe.tokens + token];
+  return -1;
+}
+
+std::string piece_of(const text::Tokenizer& tokenizer, int32_t id) {
+  if (id < 0) return {};
+  return std::string(tokenizer.token_of(static_cast<uint32_t>(id)).value_or(""));
 }
 
 }  // namespace
+
+void add_pieces(ModelLevel& level, const std::vector<Probe>& probes, const text::Tokenizer& tokenizer) {
+  for (NearTie& tie : level.near_ties)
+    tie.piece = piece_of(tokenizer, id_at(probes, tie.probe, tie.row, tie.token));
+  for (TokenResult& token : level.worst_tokens) {
+    token.piece = piece_of(tokenizer, id_at(probes, token.probe, token.row, token.token));
+    token.reference_piece = piece_of(tokenizer, token.reference_id);
+    token.other_piece = piece_of(tokenizer, token.other_id);
+  }
+}
 
 uint64_t ModelLevel::prompts() const {
   uint64_t rows = 0;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "text/tokenizer.h"
 #include "verify/probes.h"
 #include "verify/tolerance.h"
 
@@ -15,7 +16,8 @@ namespace tandem {
 struct NearTie {
   std::string probe;
   uint64_t row, token, moe_layer;
-  float margin;  ///< between the last chosen and the first rejected expert (or group)
+  float margin;            ///< between the last chosen and the first rejected expert (or group)
+  std::string piece = {};  ///< the token itself, where there is a tokenizer: add_pieces
 };
 
 struct ProbeResult {
@@ -35,6 +37,8 @@ struct TokenResult {
   int32_t position = 0;
   double kl = 0;
   int32_t reference_id = -1, other_id = -1;
+  std::string piece = {}, reference_piece = {},
+              other_piece = {};  ///< of the token, and of both choices: add_pieces
 };
 inline constexpr size_t kWorstTokens = 10;
 
@@ -79,6 +83,9 @@ struct ModelLevelOptions {
 /// engines; verify_c4 an engine answers with another shape.
 Result<ModelLevel> compare_models(Engine& reference, Engine& other, const std::vector<Probe>& probes,
                                   const ModelLevelOptions& options);
+
+/// Fills in the pieces of near ties and worst tokens; `probes` are those that were compared.
+void add_pieces(ModelLevel& level, const std::vector<Probe>& probes, const text::Tokenizer& tokenizer);
 
 /// At most `shown` of the positions, in order: of each run of neighbours that of the largest KL.
 std::vector<PositionKl> thinned(const std::vector<PositionKl>& positions, size_t shown);

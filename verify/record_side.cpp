@@ -106,8 +106,8 @@ class Recording {
       return {};
     }
     probes_ = default_probes(model);
-    Engine* tokenizer = kind_ == EngineKind::hf ? engine_.get() : nullptr;
-    return add_text_probe(tokenizer, model.vocab_size, probes_, report_.notes);
+    add_text_probe(text_of(side_.opened), model.vocab_size, probes_, report_.notes);
+    return {};
   }
 
   /// Where the contract is no stack of layers, every tap is taken.

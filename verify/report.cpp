@@ -258,11 +258,16 @@ std::string worst_tokens(const Json& level) {
   std::vector<Row> rows;
   const auto id = [](const Json& value) { return value.is_number() ? value.dump() : "-"; };
   for (const Json& token : at(level, "/worst_tokens")) {
+    const auto with_piece = [&](const char* place, const char* piece) {
+      const Json& known = at(token, piece);
+      return id(at(token, place)) + (known.is_string() ? " " + known.dump() : "");
+    };
     const bool finite = at(token, "/kl").is_number();
     rows.push_back({number(finite ? words(at(token, "/kl")) : "not finite"), cell(words(at(token, "/probe"))),
-                    number(id(at(token, "/row"))), number(id(at(token, "/token"))),
-                    number(id(at(token, "/position"))), number(id(at(token, "/reference_id"))),
-                    number(id(at(token, "/other_id")))});
+                    number(id(at(token, "/row"))), number(with_piece("/token", "/piece")),
+                    number(id(at(token, "/position"))),
+                    number(with_piece("/reference_id", "/reference_piece")),
+                    number(with_piece("/other_id", "/other_piece"))});
   }
   return table("The tokens with the largest KL, and the most likely id on each side",
                {"#KL", "Probe", "#Row", "#Token", "#Position", "#Reference", "#Other side"}, rows);

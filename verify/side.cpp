@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "contract/text.h"
 #include "convert/match_report.h"
 
 namespace tandem {
@@ -83,6 +84,13 @@ Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> want
   if (*wanted == EngineKind::keras_hub && usual == EngineKind::hf) return *wanted;
   return unsupported("verify_c2", "the engine '{}' does not run a {}", name(*wanted), name(format))
       .because("tf runs SavedModels, hf Hugging Face folders, keras_hub as well, torch both");
+}
+
+DType compute_of(const OpenedModel& opened) {
+  const auto text = opened.side_files.find(std::string(kContractFile));
+  if (text == opened.side_files.end()) return DType::f32;
+  const Result<Contract> contract = parse_contract(text->second);
+  return contract.ok() ? contract.value().compute : DType::f32;
 }
 
 Result<std::unique_ptr<Side>> open_side(const FileSystem& files, const SideSpec& spec,

@@ -23,6 +23,9 @@ Result<EngineKind> default_engine(ModelFormat format);
 /// The engine asked for, or the default. Errors: verify_c2 it does not run that format.
 Result<EngineKind> engine_for(ModelFormat format, std::optional<EngineKind> wanted);
 
+/// The arithmetic that a model's graph uses: a SavedModel's contract says, the others compute in float32.
+DType compute_of(const OpenedModel& opened);
+
 /// An opened side. Its parts point at each other: not movable.
 struct Side {
   OpenedModel opened;                    ///< of a dump: its path and config alone

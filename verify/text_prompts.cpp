@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text/first_difference.h"
+
 namespace tandem {
 namespace {
 
@@ -32,12 +34,6 @@ constexpr std::string_view kShort[] = {
     "<ul>\n  <li>bread</li>\n  <li>",
 };
 
-/// Only what the folder lacks or holds wrongly; a worker that is gone is no reason to go on without text.
-bool is_reason_to_skip(const Error& error) {
-  return error.kind == ErrorKind::missing || error.kind == ErrorKind::invalid ||
-         error.kind == ErrorKind::unsupported;
-}
-
 /// Why ids cannot be run; empty if they can.
 std::string unfit(const std::vector<int32_t>& ids, uint64_t vocab_size) {
   if (ids.empty()) return "the tokenizer makes no ids of a text";
@@ -51,19 +47,47 @@ std::string unfit(const std::vector<int32_t>& ids, uint64_t vocab_size) {
 
 const std::span<const std::string_view> kShortTexts = kShort;
 
-Result<TextIds> encode_texts(Engine* tokenizer, std::span<const std::string_view> texts,
-                             uint64_t vocab_size) {
-  if (tokenizer == nullptr) return TextIds{{}, "no hf engine takes part, whose tokenizer makes ids of text"};
+SideText text_of(const OpenedModel& opened) {
+  auto model = text::model_text(opened.side_files);
+  if (model.ok()) return {std::move(model).value(), {}};
+  const Error& error = model.error();
+  if (error.rule == "text_c1") return {{}, opened.path + " has no tokenizer.json"};
+  return {{}, fmt::format("{} of {}: {}", error.where, opened.path, error.text)};
+}
+
+TextIds encode_texts(const SideText& side, std::span<const std::string_view> texts, uint64_t vocab_size) {
+  if (!side.model) return {{}, side.skipped};
   TextIds found;
   for (const std::string_view text : texts) {
-    auto ids = tokenizer->encode(text);
-    if (!ids.ok() && is_reason_to_skip(ids.error())) return TextIds{{}, ids.error().text};
-    if (!ids.ok()) return std::move(ids).error();
-    if (std::string reason = unfit(ids.value(), vocab_size); !reason.empty())
-      return TextIds{{}, std::move(reason)};
+    auto ids = text::prompt_ids(*side.model, text);
+    if (!ids.ok()) return {{}, ids.error().text};
+    if (std::string reason = unfit(ids.value(), vocab_size); !reason.empty()) return {{}, std::move(reason)};
     found.rows.push_back(std::move(ids).value());
   }
   return found;
+}
+
+Status same_ids(const SideText& left, const SideText& right) {
+  if (!left.model || !right.model) return {};
+  std::vector<std::string_view> texts(kShortTexts.begin(), kShortTexts.end());
+  texts.push_back(kLongText);
+  for (const std::string_view text : texts) {
+    const auto left_ids = text::prompt_ids(*left.model, text);
+    const auto right_ids = text::prompt_ids(*right.model, text);
+    if (!left_ids.ok() && !right_ids.ok()) continue;  // encode_texts says why
+    std::string parted;
+    if (left_ids.ok() && right_ids.ok())
+      parted = text::first_difference(left.model->tokenizer, left_ids.value(), right.model->tokenizer,
+                                      right_ids.value());
+    else
+      parted = fmt::format("the {} side has none: {}", left_ids.ok() ? "right" : "left",
+                           (left_ids.ok() ? right_ids : left_ids).error().text);
+    if (!parted.empty())
+      return not_equal("verify_c12", "the sides' tokenizers read the text {} as other ids: {}",
+                       Json(text.substr(0, text.find('\n'))).dump(), parted)
+          .because("their logits would differ though the weights were right; --tokens compares ids");
+  }
+  return {};
 }
 
 const std::string_view kLongText =
@@ -120,17 +144,16 @@ part of the day she liked best. There was no reason to expect anything else, and
 people who had never met had given the same answer to a hard question.
 )";
 
-Status add_text_probe(Engine* tokenizer, uint64_t vocab_size, std::vector<Probe>& probes,
-                      std::vector<std::string>& skipped) {
-  TANDEM_TRY(TextIds text, encode_texts(tokenizer, std::span(&kLongText, 1), vocab_size));
+void add_text_probe(const SideText& side, uint64_t vocab_size, std::vector<Probe>& probes,
+                    std::vector<std::string>& skipped) {
+  TextIds text = encode_texts(side, std::span(&kLongText, 1), vocab_size);
   if (!text.skipped.empty()) {
     skipped.push_back("text probe: " + text.skipped);
-    return {};
+    return;
   }
   std::vector<int32_t>& ids = text.rows.front();
   ids.resize(std::min<size_t>(ids.size(), kLongTokens));
   probes.push_back(make_probe("text", {ids}, Padding::right));
-  return {};
 }
 
 }  // namespace tandem

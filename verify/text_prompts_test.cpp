@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "text/testing.h"
+
 namespace tandem {
 namespace {
 
@@ -9,61 +11,65 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// A tokenizer that makes the ids 1 .. n of a text of n words, or fails.
-class FakeTokenizer : public Engine {
- public:
-  std::optional<Error> error;
-  const EngineInfo& info() const override { return info_; }
-  Result<HostTensors> run(const std::string&, const HostTensors&, const std::vector<std::string>&) override {
-    return HostTensors{};
-  }
-  Result<std::vector<int32_t>> encode(std::string_view text) override {
-    if (error) return *error;
-    std::vector<int32_t> ids;
-    for (const char c : text)
-      if (c == ' ') ids.push_back(static_cast<int32_t>(ids.size() + 1));
-    return ids;
-  }
+SideText side(const std::string& tokenizer, const std::string& config = "{}") {
+  OpenedModel opened;
+  opened.path = "/model";
+  if (!tokenizer.empty()) opened.side_files["tokenizer.json"] = tokenizer;
+  opened.side_files["tokenizer_config.json"] = config;
+  return text_of(opened);
+}
 
- private:
-  EngineInfo info_;
-};
+/// Bytes are ids; 256 is the start token.
+std::string bytes_with_start() {
+  return text::tokenizer_json({.model = text::byte_bpe({}),
+                               .pre_tokenizer = text::kByteLevel,
+                               .decoder = text::kByteLevel,
+                               .added = text::added_token(256, "<s>")});
+}
 
-constexpr std::string_view kTexts[] = {"a b c", "d e"};
+constexpr std::string_view kTexts[] = {"ab", "c"};
 
 TEST(TextPrompts, EachTextBecomesARow) {
-  FakeTokenizer tokenizer;
-  const TextIds found = encode_texts(&tokenizer, kTexts, 10).value();
-  EXPECT_THAT(found.rows, ElementsAre(ElementsAre(1, 2), ElementsAre(1)));
+  const TextIds found = encode_texts(side(bytes_with_start()), kTexts, 257);
+  EXPECT_THAT(found.rows, ElementsAre(ElementsAre('a', 'b'), ElementsAre('c')));
   EXPECT_THAT(found.skipped, IsEmpty());
 }
 
 TEST(TextPrompts, WithoutATokenizerTheReasonIsSaid) {
-  EXPECT_THAT(encode_texts(nullptr, kTexts, 10).value().skipped, HasSubstr("no hf engine takes part"));
-  FakeTokenizer tokenizer;
-  tokenizer.error = missing("hf_c5", "/model has no tokenizer.json");
-  const TextIds found = encode_texts(&tokenizer, kTexts, 10).value();
+  const TextIds found = encode_texts(side(""), kTexts, 257);
   EXPECT_THAT(found.rows, IsEmpty());
   EXPECT_EQ(found.skipped, "/model has no tokenizer.json");
+  EXPECT_THAT(encode_texts(side("{"), kTexts, 257).skipped, HasSubstr("tokenizer.json of /model: "));
 }
 
 TEST(TextPrompts, IdsBeyondTheVocabularyAreNotRun) {
-  FakeTokenizer tokenizer;
-  const TextIds found = encode_texts(&tokenizer, kTexts, 2).value();
+  const TextIds found = encode_texts(side(bytes_with_start()), kTexts, 98);
   EXPECT_THAT(found.rows, IsEmpty());
-  EXPECT_EQ(found.skipped, "the tokenizer makes id 2 of a text, and vocab_size is 2");
+  EXPECT_EQ(found.skipped, "the tokenizer makes id 98 of a text, and vocab_size is 98");
 }
 
 TEST(TextPrompts, ATextWithoutIdsIsNotRun) {
-  FakeTokenizer tokenizer;
-  constexpr std::string_view kBlank[] = {"word"};
-  EXPECT_EQ(encode_texts(&tokenizer, kBlank, 10).value().skipped, "the tokenizer makes no ids of a text");
+  constexpr std::string_view kBlank[] = {""};
+  EXPECT_EQ(encode_texts(side(bytes_with_start()), kBlank, 257).skipped,
+            "the tokenizer makes no ids of a text");
 }
 
-TEST(TextPrompts, AWorkerThatIsGoneIsAnError) {
-  FakeTokenizer tokenizer;
-  tokenizer.error = unavailable("engine_c2", "the worker died");
-  EXPECT_EQ(encode_texts(&tokenizer, kTexts, 10).error().rule, "engine_c2");
+TEST(TextPrompts, T13OneSideWithAStartTokenIsFoundBeforeAnyLogits) {
+  const std::string with = R"({"bos_token":"<s>","add_bos_token":true})", without = R"({"bos_token":"<s>"})";
+  const SideText left = side(bytes_with_start(), with), right = side(bytes_with_start(), without);
+  EXPECT_TRUE(same_ids(left, left).ok());
+  EXPECT_TRUE(same_ids(right, right).ok());
+  const Status parted = same_ids(left, right);
+  ASSERT_FALSE(parted.ok());
+  EXPECT_EQ(parted.error().kind, ErrorKind::not_equal);
+  EXPECT_EQ(parted.error().rule, "verify_c12");
+  EXPECT_EQ(parted.error().text,
+            R"(the sides' tokenizers read the text "The morning train was late, so" as other ids: )"
+            R"(position 0 is 256 "<s>" on the left and 84 "T" on the right)");
+}
+
+TEST(TextPrompts, ASideWithoutATokenizerIsNoDifference) {
+  EXPECT_TRUE(same_ids(side(""), side(bytes_with_start())).ok());
 }
 
 TEST(TextPrompts, TheTextsAreThere) {

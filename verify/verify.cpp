@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/signals.h"
-#include "contract/text.h"
 #include "verify/dump_side.h"
 #include "verify/side_contract.h"
 #include "verify/text_prompts.h"
@@ -25,15 +24,8 @@ Result<WeightsLevel> weights_level(Side& left, Side& right, const VerifyOptions&
   });
 }
 
-/// The arithmetic that a side's graph uses: a SavedModel's contract says, and a dump, the others compute in
-/// float32.
-DType compute_of(const Side& side) {
-  if (side.dump) return side.dump->dtype();
-  const auto text = side.opened.side_files.find(std::string(kContractFile));
-  if (text == side.opened.side_files.end()) return DType::f32;
-  const Result<Contract> contract = parse_contract(text->second);
-  return contract.ok() ? contract.value().compute : DType::f32;
-}
+/// The arithmetic that a side's graph uses; a dump says it itself.
+DType compute_of(const Side& side) { return side.dump ? side.dump->dtype() : compute_of(side.opened); }
 
 DType lower_of(DType a, DType b) {
   if (a == DType::bf16 || b == DType::bf16) return DType::bf16;
@@ -100,7 +92,7 @@ struct Running {
   bool right_is_reference = false;
   bool reference_has_margins = false;  ///< it tells routing margins
   std::string dump;                    ///< the file whose probes are compared, if a dump takes part
-  Engine* tokenizer = nullptr;         ///< the hf engine that takes part, if one does
+  SideText text;                       ///< a side's tokenizer
   Model model;
   DType lowest = DType::f32;
   /// Starts the contract in float64; null where it cannot be had. Empty where it is not wanted.
@@ -180,7 +172,6 @@ Result<Running> start_both(const Side& left, const Side& right, DType lowest_sto
   const Side& reference = running.right_is_reference ? right : left;
   const bool is_hf = (running.right_is_reference ? right_kind : left_kind) == EngineKind::hf;
   running.reference_has_margins = is_hf || (reference.dump && reference.dump->has_routing());
-  if (is_hf) running.tokenizer = &running.reference();
   if (left.dump || right.dump) running.dump = (left.dump ? left : right).opened.path;
   running.model = std::move(model);
   running.lowest = lower_of(lower_of(compute_of(left), compute_of(right)), lowest_storage);
@@ -214,7 +205,7 @@ Status model_level(Running& running, std::vector<Probe> probes, const VerifyOpti
                    VerifyReport& report) {
   std::vector<std::string> skipped;
   if (options.tokens_file.empty() && running.dump.empty()) {
-    TANDEM_CHECK(add_text_probe(running.tokenizer, running.model.vocab_size, probes, skipped));
+    add_text_probe(running.text, running.model.vocab_size, probes, skipped);
   }
   report.basis.prompts.push_back(prompt_set("model", probes, source_of(running, options), kProbeSeed));
   ModelLevelOptions level = model_options(running, options);
@@ -223,12 +214,13 @@ Status model_level(Running& running, std::vector<Probe> probes, const VerifyOpti
   if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
   report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
   report.model->skipped = std::move(skipped);
+  if (running.text.model) add_pieces(*report.model, probes, running.text.model->tokenizer);
   return {};
 }
 
 /// The user's own lines, or random ids and, where there is a tokenizer, texts.
-Result<std::vector<Prompt>> prompts_for(const Running& running, const std::vector<Probe>& lines,
-                                        const VerifyOptions& options, std::vector<std::string>& skipped) {
+std::vector<Prompt> prompts_for(const Running& running, const std::vector<Probe>& lines,
+                                const VerifyOptions& options, std::vector<std::string>& skipped) {
   std::vector<Prompt> prompts;
   const auto add = [&](std::string_view kind, std::vector<std::vector<int32_t>> rows) {
     for (size_t i = 0; i < rows.size(); ++i)
@@ -240,7 +232,7 @@ Result<std::vector<Prompt>> prompts_for(const Running& running, const std::vecto
     return prompts;
   }
   add("random ids", random_prompts(running.model.vocab_size, options.random_prompts));
-  TANDEM_TRY(TextIds texts, encode_texts(running.tokenizer, kShortTexts, running.model.vocab_size));
+  TextIds texts = encode_texts(running.text, kShortTexts, running.model.vocab_size);
   if (!texts.skipped.empty()) skipped.push_back("text prompts: " + texts.skipped);
   add("text", std::move(texts.rows));
   return prompts;
@@ -254,22 +246,17 @@ std::vector<Probe> probes_of(const std::vector<Prompt>& prompts) {
   return probes;
 }
 
-/// The engine that makes text of ids; null where none can, for a reason that is added.
-Engine* decoder(const Running& running, std::vector<std::string>& skipped) {
-  if (running.tokenizer == nullptr) {
-    skipped.push_back("BLEU: no hf engine takes part, whose tokenizer makes text of ids");
-    return nullptr;
-  }
-  const Result<std::string> text = running.tokenizer->decode({});
-  if (text.ok()) return running.tokenizer;
-  skipped.push_back("BLEU: " + text.error().text);
+/// What makes text of ids; null where nothing can, for a reason that is added.
+const text::Tokenizer* decoder(const Running& running, std::vector<std::string>& skipped) {
+  if (running.text.model) return &running.text.model->tokenizer;
+  skipped.push_back("BLEU: " + running.text.skipped);
   return nullptr;
 }
 
 Status generation_level(const Running& running, const std::vector<Probe>& lines, const VerifyOptions& options,
                         VerifyReport& report) {
   std::vector<std::string> skipped;
-  TANDEM_TRY(const std::vector<Prompt> prompts, prompts_for(running, lines, options, skipped));
+  const std::vector<Prompt> prompts = prompts_for(running, lines, options, skipped);
   report.basis.prompts.push_back(
       prompt_set("generation", probes_of(prompts), options.tokens_file, kPromptSeed));
   GenerationOptions level;
@@ -388,12 +375,28 @@ VerifyOptions levels_of_dumps(const Side& left, const Side& right, VerifyOptions
   return options;
 }
 
+/// The tokenizer of the sides: the left one's, or the right one's where that has none. Errors: not_equal
+/// (verify_c12) both have one, texts will be read, and they read them as other ids.
+Result<SideText> text_of_both(const Side& left, const Side& right, const VerifyOptions& options,
+                              std::vector<std::string>& notes) {
+  SideText from_left = text_of(left.opened), from_right = text_of(right.opened);
+  const bool texts_are_read =
+      options.tokens_file.empty() && !left.dump && !right.dump && (options.model || options.generation);
+  if (texts_are_read) TANDEM_CHECK(same_ids(from_left, from_right));
+  if (texts_are_read && from_left.model.has_value() != from_right.model.has_value())
+    notes.push_back(fmt::format("{}: texts were read by the other side's tokenizer",
+                                from_left.model ? from_right.skipped : from_left.skipped));
+  return from_left.model ? std::move(from_left) : std::move(from_right);
+}
+
 /// The levels that run both sides. Takes out of `options` those that a side cannot take part in.
 Status run_levels(const FileSystem& files, const Side& left, const Side& right, DType lowest_storage,
                   VerifyOptions& options, VerifyReport& report) {
   TANDEM_TRY(Model model, model_of_both(left, right, options, report.notes));
   TANDEM_TRY(std::vector<Probe> probes, probes_for(files, left, right, model, options));
+  TANDEM_TRY(SideText text, text_of_both(left, right, options, report.notes));
   TANDEM_TRY(Running running, start_both(left, right, lowest_storage, std::move(model), options));
+  running.text = std::move(text);
   TANDEM_CHECK(keep_shown_levels(running, options, report.notes));
   TANDEM_TRY(probes, runnable(running, std::move(probes), report.notes));
   const Side& reference = running.right_is_reference ? right : left;

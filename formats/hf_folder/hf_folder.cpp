@@ -25,7 +25,8 @@ constexpr std::array kSideFiles{"config.json",
                                 "vocab.json",
                                 "merges.txt",
                                 "tokenizer.model",
-                                "chat_template.jinja"};
+                                "chat_template.jinja",
+                                "chat_template.json"};
 
 struct Weights {
   Shards shards;

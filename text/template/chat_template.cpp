@@ -1,6 +1,7 @@
 #include "text/template/chat_template.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "text/template/parser.h"
 
@@ -58,26 +59,28 @@ Result<std::optional<std::string>> text_if_there(const FileSystem& files, const 
   return std::optional<std::string>(std::move(text));
 }
 
-Status add_special_tokens_of(const FileSystem& files, const std::string& folder, Json& tokens) {
+/// The text of a file beside the model, by name.
+using NamedText = std::function<Result<std::optional<std::string>>(const std::string& name)>;
+
+Status add_special_tokens_of(const NamedText& text_of, const std::string& folder, Json& tokens) {
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const std::string path = join(folder, name);
-    TANDEM_TRY(const auto text, text_if_there(files, path));
+    TANDEM_TRY(const auto text, text_of(name));
     if (!text) continue;
     auto config = parse_json(*text, kJsonLimits);
-    if (!config.ok()) return std::move(config).error().at(path);
+    if (!config.ok()) return std::move(config).error().at(join(folder, name));
     add_special_tokens(config.value(), tokens);
   }
   return {};
 }
 
-Result<ChatTemplate> load_from_folder(const FileSystem& files, const std::string& folder) {
+Result<ChatTemplate> load_from(const NamedText& text_of, const std::string& folder) {
   for (const char* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
-    const std::string path = join(folder, name);
-    TANDEM_TRY(const auto text, text_if_there(files, path));
+    TANDEM_TRY(const auto text, text_of(name));
     if (!text) continue;
+    const std::string path = join(folder, name);
     TANDEM_TRY(ChatTemplate found, path.ends_with(".json") ? chat_template_from_json(*text, path)
                                                            : chat_template_from_text(*text, path));
-    TANDEM_CHECK(add_special_tokens_of(files, folder, found.special_tokens));
+    TANDEM_CHECK(add_special_tokens_of(text_of, folder, found.special_tokens));
     return found;
   }
   return missing("", "no chat_template.jinja, chat_template.json or tokenizer_config.json").at(folder);
@@ -182,9 +185,19 @@ Result<ChatTemplate> chat_template_from_json(std::string_view text, std::string 
 
 Result<ChatTemplate> load_chat_template(const FileSystem& files, const std::string& path) {
   TANDEM_TRY(const PathKind kind, files.kind(path));
-  if (kind == PathKind::directory) return load_from_folder(files, path);
+  if (kind == PathKind::directory)
+    return load_from([&](const std::string& name) { return text_if_there(files, join(path, name)); }, path);
   TANDEM_TRY(const std::string text, read_text(files, path));
   return path.ends_with(".json") ? chat_template_from_json(text, path) : chat_template_from_text(text, path);
+}
+
+Result<ChatTemplate> chat_template_from_files(const std::map<std::string, std::string>& files,
+                                              const std::string& where) {
+  const auto text_of = [&](const std::string& name) -> Result<std::optional<std::string>> {
+    const auto found = files.find(name);
+    return found == files.end() ? std::optional<std::string>() : std::optional(found->second);
+  };
+  return load_from(text_of, where);
 }
 
 Result<std::string> render_chat(const ChatTemplate& chat_template, const Json& messages,

@@ -5,6 +5,7 @@
 // A template is a program from outside. It sees the values it is given and the tables of rows.h, nothing
 // else, and ends within its limits.
 
+#include <map>
 #include <optional>
 
 #include "base/file.h"
@@ -44,6 +45,10 @@ Result<ChatTemplate> chat_template_from_json(std::string_view text, std::string 
 /// tokenizer_config.json. Special tokens come from the folder's tokenizer_config.json and
 /// special_tokens_map.json. Errors: missing too.
 Result<ChatTemplate> load_chat_template(const FileSystem& files, const std::string& path);
+
+/// The same from the text of the files beside a model, by name. `where` stands before their names in errors.
+Result<ChatTemplate> chat_template_from_files(const std::map<std::string, std::string>& files,
+                                              const std::string& where);
 
 /// The conversation as text. `messages` is a list of objects.
 /// Errors, with the template's line: chat_c2 past a limit; chat_c3 what Python would raise; chat_c4 an

@@ -1,0 +1,38 @@
+#pragma once
+// What the ways of `tandem run` share.
+
+#include "cli/command.h"
+#include "generate/text_model.h"
+
+namespace tandem {
+
+struct RunFlags {
+  std::string path;
+  std::optional<std::string> prompt;  ///< text
+  std::string tokens;                 ///< ids, in its place
+  bool chat = false;
+  std::string system;
+  std::vector<std::string> variables;  ///< NAME=VALUE for the chat template
+  std::string engine;
+  std::string compare;  ///< the other side of a comparison
+  AnswerWishes wishes;
+  EngineOptions options;
+  std::vector<std::string> accepted_keys;
+};
+
+Result<SideSpec> side_of(const RunFlags& flags);
+/// Opens the model and starts its engine, saying so at a terminal.
+Result<TextModel> open_for_run(const RunFlags& flags, const SideSpec& spec);
+/// "note: ..." on stderr, a line each.
+void print_notes(const std::vector<std::string>& notes);
+/// The answer's fields of --json.
+Json to_json(const Answer& answer);
+
+/// run --chat, run --compare.
+Result<int> run_chat(const RunFlags& flags, bool json);
+Result<int> run_compare(const RunFlags& flags, bool json);
+
+/// NAME=VALUE for a chat template, the value as JSON, or as it is where it is none. Errors: usage.
+Status add_variable(const std::string& word, Json& variables);
+
+}  // namespace tandem
