@@ -1,9 +1,12 @@
 #include "cli/command.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+
+#include "base/shape.h"
 
 namespace tandem {
 namespace {
@@ -62,6 +65,26 @@ CLI::Validator positive_number() {
                                                            : fmt::format("\"{}\" is no number above 0", text);
   };
   return CLI::Validator(check, "");
+}
+
+Result<uint64_t> bytes_named(const std::string& flag, std::string_view text) {
+  constexpr std::pair<std::string_view, uint64_t> kUnits[] = {{"", 1},
+                                                              {"B", 1},
+                                                              {"KB", 1'000},
+                                                              {"MB", 1'000'000},
+                                                              {"GB", 1'000'000'000},
+                                                              {"TB", 1'000'000'000'000},
+                                                              {"KiB", 1ull << 10},
+                                                              {"MiB", 1ull << 20},
+                                                              {"GiB", 1ull << 30},
+                                                              {"TiB", 1ull << 40}};
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  for (const auto& [spelling, bytes] : kUnits)
+    if (error == std::errc{} && number > 0 && unit == spelling)
+      if (const auto product = checked_mul(number, bytes)) return *product;
+  return usage("", "{} {}: expected bytes, as 5GB or 256MiB", flag, text);
 }
 
 int finish(Session& session) {

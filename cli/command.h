@@ -18,6 +18,7 @@ struct Session {
 void add_inspect(CLI::App& app, Session& session);
 void add_map(CLI::App& app, Session& session);
 void add_convert(CLI::App& app, Session& session);
+void add_slice(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_record(CLI::App& app, Session& session);
@@ -40,6 +41,9 @@ void add_accepted_keys(CLI::App& command, std::vector<std::string>& keys);
 // Checks of numbers, in words that a user can act on.
 CLI::Validator whole_number();     ///< digits alone
 CLI::Validator positive_number();  ///< above 0 and finite
+
+/// A number of bytes: "1000000", "5GB" (5e9), "256MiB". Errors: usage, naming the flag; also for 0.
+Result<uint64_t> bytes_named(const std::string& flag, std::string_view text);
 
 /// Ends a run: says an error on stderr, one line or JSON, and gives the exit code. What did not reach stdout
 /// (a full disk) is an error too.

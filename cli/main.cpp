@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
   add_inspect(app, session);
   add_map(app, session);
   add_convert(app, session);
+  add_slice(app, session);
   add_verify(app, session);
   add_run(app, session);
   add_record(app, session);

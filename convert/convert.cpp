@@ -1,6 +1,7 @@
 #include "convert/convert.h"
 
 #include "convert/direction.h"
+#include "convert/give_way.h"
 #include "convert/match_report.h"
 
 namespace tandem {
@@ -23,39 +24,6 @@ Json to_json(const ConvertedTensor& tensor) {
               {"sha256", tensor.sha256},
               {"rounded", tensor.counts.rounded},
               {"flushed", tensor.counts.flushed}};
-}
-
-/// The real path of an input; of a checkpoint's prefix, that of its folder. Nothing if neither is there.
-std::optional<std::string> real_path(const FileSystem& files, const std::string& path) {
-  if (auto resolved = files.resolve(path); resolved.ok()) return std::move(resolved).value();
-  const size_t slash = path.rfind('/');
-  auto folder = files.resolve(slash == path.npos ? "." : path.substr(0, slash + 1));
-  return folder.ok() ? std::optional(std::move(folder).value()) : std::nullopt;
-}
-
-/// --force must cost neither what is being read nor things that are no model: an output that exists gives way
-/// only if it is a model or an empty folder, and holds no input.
-Status may_give_way(const FileSystem& files, const std::string& source, const std::string& destination,
-                    const ConvertOptions& options) {
-  TANDEM_TRY(const PathKind kind, files.kind(destination));
-  const auto output = files.resolve(destination);
-  if (kind == PathKind::absent || !output.ok()) return {};
-  for (const std::string* input : {&source, &options.like, &options.map_file}) {
-    const auto real = input->empty() ? std::nullopt : real_path(files, *input);
-    if (real && (*real == output.value() || real->starts_with(output.value() + "/")))
-      return usage("convert_c4", "the output holds {}, which is read", *input)
-          .at(destination)
-          .because("name another output");
-  }
-  if (!options.force) return {};  // then it stays, and StagedFolder says so
-  if (kind == PathKind::directory) {
-    TANDEM_TRY(const auto names, files.list(destination));
-    const auto found = detect(files, destination);
-    if (names.empty() || found.ok() || found.error().rule == "T7") return {};
-  }
-  return exists("convert_c7", "the output exists and is no model: --force replaces models only")
-      .at(destination)
-      .because("remove it, or name another output");
 }
 
 }  // namespace
@@ -111,7 +79,8 @@ Result<ConvertReport> convert(const FileSystem& files, const std::string& source
   if (back == to_tensorflow)
     return usage("convert_c4", "a {} is already on that side: --to does not fit", name(opened.format))
         .at(source);
-  TANDEM_CHECK(may_give_way(files, source, destination, options));
+  const std::string inputs[] = {source, options.like, options.map_file};
+  TANDEM_CHECK(may_give_way(files, destination, inputs, options.force));
   return back ? convert_back(files, std::move(opened), destination, options)
               : convert_forward(files, std::move(opened), destination, options);
 }

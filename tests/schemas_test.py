@@ -89,6 +89,10 @@ class Schemas(Case):
         for arguments in ((TINY, there), (there, back), (TINY_FP8, self.scratch / "cast", "--dtype", "float16")):
             self.valid("convert", tandem("convert", *arguments, "--json").json)
 
+    def test_slice(self):
+        for number, flags in enumerate(((), ("--with-mtp",))):
+            self.valid("slice", tandem("slice", TINY, self.scratch / str(number), "--layers", ":2", "--json", *flags).json)
+
     def test_map_infer(self):
         model = write_folder(self.scratch / "llama", TL)
         tandem("convert", model, self.scratch / "tf")
