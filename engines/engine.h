@@ -12,6 +12,7 @@
 //   for; all when outputs is empty; with tokens=last the output "logits" is cut to [batch, 1, vocab])
 //   -> op=values entry=... scope=entry|block outputs=a,b (tensors: what is given)   <- ok=1 (tensors)
 //   -> op=edit contract=TEXT (tensors: weights by contract name)   <- ok=1
+//   -> op=time ...                                  <- see engines/timed_run.h
 //   -> op=quit
 //   <- ok=0 kind=unavailable text=...               any failure
 

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "engines/last_token.h"
+#include "engines/timed_run.h"
 
 namespace tandem {
 namespace {
@@ -20,8 +21,9 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
     reply.words.emplace("ok", "1");
     return reply;
   }
-  if (op != "run" && op != "values" && op != "edit") return usage("protocol_c6", "unknown op '{}'", op);
+  if (op != "run" && op != "values" && op != "edit" && op != "time") return usage("protocol_c6", "unknown op '{}'", op);
   if (!model) return usage("protocol_c6", "op={} before op=load", op);
+  if (op == "time") return timed_run(*model, request);
   if (op == "edit") {
     TANDEM_CHECK(model->edit(word(request.words, "contract"), request.tensors));
     return Message{{{"ok", "1"}}, {}};

@@ -21,7 +21,8 @@ MAY_USE = {
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines", "faults", "text"],
     "generate": ["verify", "text"],
-    "cli": ["generate", "kinship", "text"],
+    "bench": ["engines"],
+    "cli": ["generate", "kinship", "text", "bench"],
     "fuzz": ["verify", "text"],
 }
 # What tests may use besides: whole models as input.

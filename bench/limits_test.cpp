@@ -1,0 +1,58 @@
+#include "bench/limits.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "bench/kernels.h"
+
+namespace tandem {
+namespace {
+
+TEST(Kernels, TheSumIsOfAllValues) {
+  std::vector<float> values(4096);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7);
+  float expected = 0;
+  for (const float value : values) expected += value;
+  EXPECT_EQ(sum_of(values.data(), values.size()), expected);  // small whole numbers: exact in any order
+}
+
+TEST(Kernels, OperationsGrowWithRounds) {
+  EXPECT_EQ(multiply_add(20), 2 * multiply_add(10));
+  EXPECT_GE(multiply_add(1), 2.0 * 10 * 4);  // four lanes at least
+}
+
+TEST(Limits, AreMeasuredAndPlausible) {
+  const LimitOptions options{1, testing::TempDir(), 64 << 20, 16 << 20, {}};
+  const auto limits = measure_limits(options);
+  ASSERT_TRUE(limits.ok()) << limits.error().message();
+  EXPECT_EQ(limits.value().threads, 1);
+  EXPECT_FALSE(limits.value().instructions.empty());
+  // From the slowest machine that anybody has to one that nobody has.
+  EXPECT_GT(limits.value().memory_bytes_per_s, 1e8);
+  EXPECT_LT(limits.value().memory_bytes_per_s, 1e13);
+  EXPECT_GT(limits.value().float32_per_s, 1e8);
+  EXPECT_LT(limits.value().float32_per_s, 1e13);
+  EXPECT_GT(limits.value().disk_write_bytes_per_s, 1e5);
+  EXPECT_GT(limits.value().disk_read_bytes_per_s, 1e5);
+}
+
+TEST(Limits, NoDiskIsMeasuredWithoutBytes) {
+  const auto limits = measure_limits({1, "/nowhere", 8 << 20, 0, {}});
+  ASSERT_TRUE(limits.ok());
+  EXPECT_EQ(limits.value().disk_read_bytes_per_s, 0);
+}
+
+TEST(Limits, AFolderThatIsNotThereIsNamed) {
+  const auto limits = measure_limits({1, "/nowhere", 8 << 20, 1 << 20, {}});
+  ASSERT_FALSE(limits.ok());
+  EXPECT_THAT(limits.error().message(), testing::HasSubstr("/nowhere"));
+}
+
+TEST(Limits, OptionsOutOfRange) {
+  EXPECT_EQ(measure_limits({-1, ".", 8 << 20, 0, {}}).error().rule, "bench_c1");
+  EXPECT_EQ(measure_limits({64, ".", 8 << 20, 0, {}}).error().rule, "bench_c1");
+}
+
+}  // namespace
+}  // namespace tandem
