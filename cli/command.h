@@ -23,6 +23,7 @@ void add_verify(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_record(CLI::App& app, Session& session);
 void add_plant(CLI::App& app, Session& session);
+void add_bench(CLI::App& app, Session& session);
 void add_sign(CLI::App& app, Session& session);
 void add_check(CLI::App& app, Session& session);
 void add_tokenize(CLI::App& app, Session& session);

@@ -61,6 +61,7 @@ int run(int argc, char** argv) {
   add_run(app, session);
   add_record(app, session);
   add_plant(app, session);
+  add_bench(app, session);
   add_sign(app, session);
   add_check(app, session);
   add_tokenize(app, session);

@@ -93,20 +93,20 @@ Error not_installed(const EngineRow& engine) {
       .because(install_hint(engine));
 }
 
-Result<WorkerCommand> worker_command(const EngineRow& engine) {
+Result<WorkerCommand> command_of(const EngineRow& engine) {
   const std::string worker = join(program_folder(), engine.worker);
   if (engine.kind == EngineKind::hf)
-    return WorkerCommand{{find_python(), worker}, install_hint(engine), false};
+    return WorkerCommand{{find_python(), worker}, install_hint(engine), false, false};
   if (engine.kind == EngineKind::keras_hub) {
     const std::string python = find_keras_hub_python();
     if (python.empty()) return not_installed(engine);
-    return WorkerCommand{{python, worker}, install_hint(engine), false};
+    return WorkerCommand{{python, worker}, install_hint(engine), false, false};
   }
   if (!exists(worker)) return not_installed(engine);
-  if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine), false};
+  if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine), false, false};
   const std::string tensorflow = find_tensorflow();
   if (tensorflow.empty()) return not_installed(engine);
-  return WorkerCommand{{worker, tensorflow}, install_hint(engine), false};
+  return WorkerCommand{{worker, tensorflow}, install_hint(engine), false, false};
 }
 
 /// Plain values as a tensor with one axis.
@@ -220,6 +220,8 @@ Result<EngineKind> engine_named(std::string_view wanted) {
 
 std::string_view name(EngineKind kind) { return row(kind).name; }
 
+Result<WorkerCommand> worker_command(EngineKind kind) { return command_of(row(kind)); }
+
 Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string& path,
                                               const EngineOptions& options) {
   const EngineRow& engine = row(kind);
@@ -229,8 +231,9 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   }
   TANDEM_TRY(const PathKind what, real_files().kind(path));
   if (what != PathKind::directory) return missing("engine_c6", "{} is not a folder with a model", path);
-  TANDEM_TRY(WorkerCommand command, worker_command(engine));
+  TANDEM_TRY(WorkerCommand command, command_of(engine));
   command.shielded = options.shielded;
+  command.beside_others = options.beside_others;
   TANDEM_TRY(auto process, WorkerProcess::start(command));
   Words load{{"op", "load"},
              {"path", path},

@@ -42,7 +42,8 @@ struct EngineOptions {
   double timeout_s = 600;
   bool stream = false;  ///< weights are read when they are needed and dropped after it, a layer or less at a
                         ///< time (docs/streaming.md); results are the same
-  bool shielded = false;  ///< a Ctrl-C at the terminal does not reach the worker, and so ends no call
+  bool beside_others = false;  ///< other engines compute at the same time: waiting threads sleep
+  bool shielded = false;       ///< a Ctrl-C at the terminal does not reach the worker, and so ends no call
   std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 

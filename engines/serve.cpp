@@ -21,7 +21,8 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
     reply.words.emplace("ok", "1");
     return reply;
   }
-  if (op != "run" && op != "values" && op != "edit" && op != "time") return usage("protocol_c6", "unknown op '{}'", op);
+  if (op != "run" && op != "values" && op != "edit" && op != "time")
+    return usage("protocol_c6", "unknown op '{}'", op);
   if (!model) return usage("protocol_c6", "op={} before op=load", op);
   if (op == "time") return timed_run(*model, request);
   if (op == "edit") {

@@ -24,11 +24,12 @@ constexpr int kWorkerSocket = 3;  // the worker's end; engine.h promises the num
 constexpr size_t kLastWords = 2000;
 
 // What the frameworks are told by environment: nothing from the network, no chatter, no TensorFloat-32 (which
-// TensorFlow takes on GPUs unless told otherwise), and no spinning threads, as several engines run at once.
+// TensorFlow takes on GPUs unless told otherwise).
 constexpr const char* kEnvironment[] = {"HF_HUB_OFFLINE=1",       "TRANSFORMERS_OFFLINE=1",
                                         "TF_CPP_MIN_LOG_LEVEL=2", "PYTHONDONTWRITEBYTECODE=1",
                                         "PYTHONUNBUFFERED=1",     "TOKENIZERS_PARALLELISM=false",
-                                        "NVIDIA_TF32_OVERRIDE=0", "OMP_WAIT_POLICY=PASSIVE"};
+                                        "NVIDIA_TF32_OVERRIDE=0"};
+constexpr const char* kBesideOthers = "OMP_WAIT_POLICY=PASSIVE";
 
 /// Moves a descriptor out of the way of the numbers 0 to 3, which the child gives new meanings.
 int raised(int descriptor) {
@@ -37,16 +38,19 @@ int raised(int descriptor) {
   return high;
 }
 
-std::vector<char*> environment() {
+/// Ours in place of those of the same name, then what is left of the program's own.
+std::vector<char*> environment(const WorkerCommand& command) {
+  std::vector<const char*> given(std::begin(kEnvironment), std::end(kEnvironment));
+  if (command.beside_others) given.push_back(kBesideOthers);
   std::vector<char*> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view key = text.substr(0, text.find('='));
-    const bool ours = std::any_of(std::begin(kEnvironment), std::end(kEnvironment),
+    const bool ours = std::any_of(given.begin(), given.end(),
                                   [&](std::string_view row) { return row.substr(0, row.find('=')) == key; });
     if (!ours) result.push_back(*entry);
   }
-  for (const char* entry : kEnvironment) result.push_back(const_cast<char*>(entry));
+  for (const char* entry : given) result.push_back(const_cast<char*>(entry));
   result.push_back(nullptr);
   return result;
 }
@@ -72,7 +76,7 @@ int spawn(const WorkerCommand& command, int socket, int output, pid_t& pid) {
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   }
   const int failed =
-      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environment().data());
+      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environment(command).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return failed;

@@ -12,7 +12,11 @@ struct WorkerCommand {
   std::vector<std::string> arguments;  ///< [0] is the program's path
   std::string install_hint;            ///< what to do when it cannot start or dies while it starts
   bool shielded = false;               ///< SIGINT is blocked in it
+  bool beside_others = false;          ///< its threads wait asleep: others compute at the same time
 };
+
+/// How the worker of a framework is started. Errors: engine_c1 (unavailable) it is not installed.
+Result<WorkerCommand> worker_command(EngineKind kind);
 
 /// A running worker. Both its outputs are kept aside; the last lines are told when it dies. Not for several
 /// threads at once.

@@ -162,9 +162,11 @@ Result<Running> start_both(const Side& left, const Side& right, DType lowest_sto
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
   Running running;
+  EngineOptions engine = options.engine;
+  engine.beside_others = true;
   // Most of a start is loading a framework, on one thread.
-  auto right_started = std::async(std::launch::async, [&] { return start_engine(right, options.engine); });
-  auto left_started = start_engine(left, options.engine);
+  auto right_started = std::async(std::launch::async, [&] { return start_engine(right, engine); });
+  auto left_started = start_engine(left, engine);
   auto right_engine = right_started.get();
   TANDEM_TRY(running.left, std::move(left_started));
   TANDEM_TRY(running.right, std::move(right_engine));
@@ -280,6 +282,7 @@ Status generation_level(const Running& running, const std::vector<Probe>& lines,
 Result<std::unique_ptr<Engine>> start_contract(const Side& side, const std::string& dtype,
                                                const VerifyOptions& options, VerifyReport& report) {
   EngineOptions engine_options = options.engine;
+  engine_options.beside_others = true;
   engine_options.dtype = dtype;
   auto engine = Engine::start(EngineKind::torch, side.opened.path, engine_options);
   if (engine.ok() || engine.error().kind != ErrorKind::unavailable) return engine;

@@ -1,0 +1,86 @@
+#pragma once
+// `tandem bench infer`: contenders on one model, in turn, and only what agrees is timed.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/tensor_source.h"
+#include "bench/contender.h"
+#include "bench/limits.h"
+#include "bench/statistics.h"
+
+namespace tandem {
+
+/// What is timed.
+struct Scenario {
+  bool decode = false;  ///< steps after a prompt; otherwise the prompt alone
+  uint64_t batch = 1;
+  uint64_t prompt = 128;                                                 ///< tokens
+  uint64_t steps = 0;                                                    ///< of decode
+  std::string name() const;                                              ///< "decode 128-640, batch 8"
+  uint64_t tokens() const { return batch * (decode ? steps : prompt); }  ///< that the seconds are of
+};
+
+struct InferOptions {
+  std::vector<std::string> contenders;  ///< the first is what ratios are to
+  std::vector<Scenario> scenarios;
+  int threads = 0;  ///< 0: as many as there are processors
+  uint64_t rounds = 5;
+  double timeout_s = 1800;  ///< of a call: a compiler may take its time
+  std::function<Status(std::string_view step)> progress;
+};
+
+/// What a model must do at least for a token, whoever runs it: 2 floating-point operations for each weight
+/// that takes part, and a read of that weight for each step. Attention's own products are left out; so are
+/// the caches.
+struct ModelCost {
+  uint64_t weights = 0;        ///< all values, float32
+  double weights_a_token = 0;  ///< that take part in one token's products: of experts those chosen
+  double bytes_a_step(uint64_t batch) const;  ///< read for one step of that many rows, at most all experts
+  uint64_t head_and_rest = 0;                 ///< read in every step
+  uint64_t experts = 0;                       ///< values of all routed experts
+  double chosen_share = 1;                    ///< of the experts, for one token
+};
+
+/// One contender in one scenario.
+struct InferResult {
+  std::string contender;
+  std::vector<double> seconds;  ///< a round each; none where `failure` says why
+  std::string failure;
+  double max_abs_error = 0;  ///< of the prompt's last logits, from the first contender's
+  double logits_rms = 0;     ///< of the first contender
+  uint64_t same_tokens = 0;  ///< decoded as the first contender does, until the first that is not
+  bool near_tie = false;     ///< where that was, the first contender's two logits are within the tolerance
+};
+
+struct InferReport {
+  Limits limits;
+  ModelCost cost;
+  int threads = 0;
+  std::string model;
+  std::map<std::string, std::map<std::string, std::string>> contenders;  ///< name to what it says of itself
+  std::map<std::string, uint64_t> peak_bytes;
+  std::map<std::string, std::string> not_started;  ///< name to why
+  std::vector<std::pair<Scenario, std::vector<InferResult>>> results;
+};
+Json to_json(const InferReport& report);
+
+/// Tokens a second of a result, and its ratio to that of another: above 1 is faster.
+Interval tokens_per_s(const Scenario& scenario, const InferResult& result);
+Interval speed_ratio(const InferResult& result, const InferResult& reference);
+
+/// Logits of two float32 computations agree within this, times the logits' RMS where that is above 1. Far
+/// above what order of summation does, far below what a wrong model does.
+inline constexpr double kLogitsTolerance = 1e-3;
+
+/// What a checkpoint's tensors (names as in Hugging Face) and config cost.
+ModelCost cost_of(const TensorSource& tensors, const Json& config);
+
+/// All contenders, started once and timed in turn. `folder` is the Hugging Face folder, `graph` the
+/// SavedModel made of it. A contender that is not installed, or fails, is told in the report; the first must
+/// run. Errors: usage (bench_c5) no contender or scenario; those of the first contender; progress' own.
+Result<InferReport> bench_infer(const std::string& folder, const std::string& graph, uint64_t vocab_size,
+                                const InferOptions& options);
+
+}  // namespace tandem

@@ -1,0 +1,240 @@
+// tandem bench: what this machine can do, and how near to it each framework comes on one model.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/signals.h"
+#include "base/file.h"
+#include "bench/infer.h"
+#include "cli/command.h"
+#include "convert/convert.h"
+#include "convert/open_model.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  tandem bench limits                                     memory, arithmetic and disk of this machine\n"
+    "  tandem bench infer ./smollm2                            TensorFlow and PyTorch on one model\n";
+
+constexpr const char* kLimitsFooter =
+    "The best of five passes of each: a sum over memory that no cache holds, fused multiply-adds in "
+    "registers,\n"
+    "and a file without a name in --folder, written with fsync and read after the page cache has dropped it\n"
+    "(a virtual machine's host may still hold it).\n"
+    "\n"
+    "Examples:\n"
+    "  tandem bench limits\n"
+    "  tandem bench limits --threads 1 --folder /data --json\n";
+
+constexpr const char* kInferFooter =
+    "MODEL is a Hugging Face folder. Each contender is a process of its own, loads it in float32 and times\n"
+    "itself; all take turns, a round each, so that what else the machine does meets all alike. A contender "
+    "is\n"
+    "timed only where its logits agree with the first contender's, and its greedy tokens do until a near "
+    "tie.\n"
+    "Ratios are speeds over the first contender's of the same round: above 1 is faster. In brackets: the 95 "
+    "%\n"
+    "bootstrap interval of the median.\n"
+    "\n"
+    "Examples:\n"
+    "  tandem bench infer ./smollm2\n"
+    "  tandem bench infer ./smollm2 --contenders transformers,tf --prefill 512 --decode 128+64 --rounds 9\n"
+    "  tandem bench infer ./v3-4 --graph ./v3-4.savedmodel --threads 2 --out v3-4.bench.json\n";
+
+struct LimitFlags {
+  LimitOptions options;
+};
+
+struct InferFlags {
+  std::string model, graph, out;
+  std::vector<std::string> contenders{"transformers", "torch-compile", "tf"};
+  std::vector<uint64_t> prefill{128, 512}, batches{1, 8};
+  std::vector<std::string> decode{"128+512"};
+  InferOptions options;
+};
+
+std::string per_second(double value, const char* unit) {
+  return fmt::format("{:.1f} G{}/s", value / 1e9, unit);
+}
+
+Result<int> limits_command(LimitFlags& flags, bool json) {
+  TANDEM_TRY(const Limits limits, measure_limits(flags.options));
+  if (json) {
+    print_json(to_json(limits));
+    return 0;
+  }
+  fmt::print("processor   {}, {}, {} threads\n", for_terminal(limits.processor), limits.instructions,
+             limits.threads);
+  fmt::print("memory      {} read\n", per_second(limits.memory_bytes_per_s, "B"));
+  fmt::print("arithmetic  {} of float32\n", per_second(limits.float32_per_s, "FLOP"));
+  if (limits.disk_read_bytes_per_s > 0)
+    fmt::print("disk        {} written, {} read\n", per_second(limits.disk_write_bytes_per_s, "B"),
+               per_second(limits.disk_read_bytes_per_s, "B"));
+  return 0;
+}
+
+/// "128+512": a prompt and the steps after it.
+Result<Scenario> decode_named(const std::string& text, uint64_t batch) {
+  Scenario scenario{true, batch, 0, 0};
+  const size_t plus = text.find('+');
+  const auto number = [](std::string_view digits, uint64_t& value) {
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() && value > 0 && value < (1u << 20);
+  };
+  if (plus == text.npos || !number(std::string_view(text).substr(0, plus), scenario.prompt) ||
+      !number(std::string_view(text).substr(plus + 1), scenario.steps))
+    return usage("", "--decode {}: expected PROMPT+STEPS, as 128+512", text);
+  return scenario;
+}
+
+Result<std::vector<Scenario>> scenarios_of(const InferFlags& flags) {
+  std::vector<Scenario> scenarios;
+  for (const uint64_t prompt : flags.prefill) scenarios.push_back({false, 1, prompt, 0});
+  for (const std::string& text : flags.decode)
+    for (const uint64_t batch : flags.batches) {
+      TANDEM_TRY(scenarios.emplace_back(), decode_named(text, batch));
+    }
+  for (const Scenario& scenario : scenarios)
+    if (scenario.prompt == 0 || scenario.batch == 0)
+      return usage("", "--prefill and --batch: expected numbers from 1");
+  return scenarios;
+}
+
+/// A folder that goes when the command ends.
+class Scratch {
+ public:
+  static Result<Scratch> make() {
+    std::string name = (std::filesystem::temp_directory_path() / "tandem-bench-XXXXXX").string();
+    if (!mkdtemp(name.data())) return io_error("make a folder", name, errno);
+    return Scratch(name);
+  }
+  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  Scratch& operator=(Scratch&&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+std::string with_interval(const Interval& interval, const char* format) {
+  return fmt::format(fmt::runtime(format), interval.median, interval.low, interval.high);
+}
+
+void print(const InferReport& report) {
+  fmt::print("machine     {}, {}, {} threads; memory {}, arithmetic {}\n",
+             for_terminal(report.limits.processor), report.limits.instructions, report.threads,
+             per_second(report.limits.memory_bytes_per_s, "B"),
+             per_second(report.limits.float32_per_s, "FLOP"));
+  for (const auto& [name, why] : report.not_started)
+    fmt::print("not timed   {}: {}\n", name, for_terminal(why));
+  std::vector<std::vector<std::string>> table{
+      {"SCENARIO", "CONTENDER", "TOKENS/S", "RATIO", "OF THE LIMIT", "MAX ERROR", "MEMORY"}};
+  const Json json = to_json(report);
+  for (size_t i = 0; i < report.results.size(); ++i) {
+    const auto& [scenario, results] = report.results[i];
+    for (size_t j = 0; j < results.size(); ++j) {
+      const InferResult& result = results[j];
+      const std::string first = j == 0 ? scenario.name() : "";
+      if (!result.failure.empty()) {
+        table.push_back({first, result.contender, "-", "-", "-", "-", for_terminal(result.failure)});
+        continue;
+      }
+      const Json& row = json["scenarios"][i]["results"][j];
+      table.push_back(
+          {first, result.contender, with_interval(tokens_per_s(scenario, result), "{:.1f} [{:.1f}, {:.1f}]"),
+           with_interval(speed_ratio(result, results[0]), "{:.2f} [{:.2f}, {:.2f}]"),
+           fmt::format("{:.2f}", row["share_of_limit"].get<double>()),
+           fmt::format("{:.1e}", result.max_abs_error), human_bytes(report.peak_bytes.at(result.contender))});
+    }
+  }
+  print_table(table);
+}
+
+Result<int> infer_command(InferFlags& flags, bool json) {
+  TANDEM_TRY(flags.options.scenarios, scenarios_of(flags));
+  flags.options.contenders = flags.contenders;
+  TANDEM_TRY(const OpenedModel model, open_model(real_files(), flags.model, {}));
+  if (model.format != ModelFormat::hf_folder)
+    return usage("", "{} is no Hugging Face folder: every contender reads one", flags.model);
+  TANDEM_TRY(const Scratch scratch, Scratch::make());
+  if (flags.graph.empty()) {
+    flags.graph = scratch.path() + "/model.savedmodel";
+    ConvertOptions convert_options;
+    convert_options.dtype = DType::f32;
+    TANDEM_CHECK(convert(real_files(), flags.model, flags.graph, convert_options));
+  }
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  flags.options.progress = [&](std::string_view step) -> Status {
+    if (interrupted()) return unavailable("", "stopped by a signal");
+    if (terminal) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
+    return {};
+  };
+  const auto vocab = model.config.value("vocab_size", uint64_t{0});
+  auto report = bench_infer(flags.model, flags.graph, vocab, flags.options);
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  TANDEM_CHECK(report);
+  report.value().cost = cost_of(*model.folder, model.config);
+  const Json result = to_json(report.value());
+  if (!flags.out.empty()) {
+    TANDEM_CHECK(write_text(real_files(), flags.out, result.dump(1) + "\n"));
+  }
+  if (json)
+    print_json(result);
+  else
+    print(report.value());
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Session& session) {
+  CLI::App* bench =
+      app.add_subcommand("bench", "How fast: this machine's limits, and frameworks on one model");
+  bench->footer(kFooter);
+  bench->require_subcommand(1);
+
+  auto limits = std::make_shared<LimitFlags>();
+  CLI::App* command =
+      add_command(*bench, session, "limits", "What this machine can do at most", kLimitsFooter);
+  command->add_option("--threads", limits->options.threads, "Threads (default: as many as processors)")
+      ->check(whole_number());
+  command->add_option("--folder", limits->options.folder,
+                      "A folder on the disk that is measured (default .)");
+  command->callback([limits, &session] { session.outcome = limits_command(*limits, session.json); });
+
+  auto infer = std::make_shared<InferFlags>();
+  command = add_command(*bench, session, "infer", "Contenders on one model, in turn", kInferFooter);
+  command->add_option("MODEL", infer->model, "Hugging Face folder")->required();
+  command->add_option("--graph", infer->graph, "A SavedModel of it in float32 (default: made, and removed)");
+  std::string names;
+  for (const ContenderRow& row : contenders()) names += fmt::format("\n  {:<14} {}", row.name, row.help);
+  command
+      ->add_option("--contenders", infer->contenders,
+                   "Who takes part, the first being what ratios are to (default "
+                   "transformers,torch-compile,tf):" +
+                       names)
+      ->delimiter(',');
+  command->add_option("--prefill", infer->prefill, "Tokens of prompts that are timed (default 128,512)")
+      ->delimiter(',');
+  command->add_option("--decode", infer->decode, "PROMPT+STEPS that are timed (default 128+512)")
+      ->delimiter(',');
+  command->add_option("--batch", infer->batches, "Rows that are decoded at once (default 1,8)")
+      ->delimiter(',');
+  command->add_option("--threads", infer->options.threads, "Threads of each (default: as many as processors)")
+      ->check(whole_number());
+  command->add_option("--rounds", infer->options.rounds, "Rounds (default 5)")->check(positive_number());
+  command->add_option("--out", infer->out, "Write the JSON to a file too");
+  command->callback([infer, &session] { session.outcome = infer_command(*infer, session.json); });
+}
+
+}  // namespace tandem
