@@ -1,0 +1,67 @@
+"""tandem bench: limits and contenders, run for real; and what is not the same model is not timed."""
+
+import unittest
+
+from common import TINY, Case, fixtures, run, tandem
+from schemas_test import problems
+
+QUICK = ("--rounds", "2", "--prefill", "16", "--decode", "12+6", "--batch", "1,2", "--threads", "1")
+
+
+class Bench(Case):
+    def infer(self, model, *arguments):
+        report = tandem("bench", "infer", model, *QUICK, "--json", *arguments).json
+        self.assertEqual(problems("bench-infer", report), [])
+        return report
+
+    def test_limits(self):
+        limits = tandem("bench", "limits", "--threads", "1", "--folder", self.scratch, "--json").json
+        self.assertEqual(problems("bench-limits", limits), [])
+        self.assertEqual(limits["threads"], 1)
+        self.assertGreater(limits["disk_read_bytes_per_s"], 0)
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_contenders_agree_and_are_timed(self):
+        for model in (fixtures("llama", 1)[0], TINY):
+            with self.subTest(model.name):
+                report = self.infer(model, "--contenders", "transformers,tf")
+                self.assertEqual([scenario["name"] for scenario in report["scenarios"]], ["prefill 16", "decode 12-18", "decode 12-18, batch 2"])
+                self.assertEqual(report["contenders"]["tf"]["engine"], "tensorflow")
+                self.assertIn(report["contenders"]["transformers"]["attention"], ("sdpa", "eager"))
+                for scenario in report["scenarios"]:
+                    first, second = scenario["results"]
+                    self.assertEqual((first["contender"], second["contender"]), ("transformers", "tf"))
+                    self.assertEqual(first["ratio"], {"median": 1.0, "low": 1.0, "high": 1.0})
+                    self.assertEqual(len(second["seconds"]), 2)
+                    self.assertLess(second["max_abs_error"], 1e-4)
+                    if scenario["what"] == "decode":
+                        self.assertEqual(second["same_tokens"] == 7, not second["near_tie"])
+
+    def test_another_model_is_not_timed(self):
+        model = fixtures("llama", 1)[0]
+        tandem("convert", model, self.scratch / "right", "--dtype", "float32")
+        tandem("plant", "mask.causal", self.scratch / "right", self.scratch / "wrong")
+        report = self.infer(model, "--contenders", "transformers,tf", "--graph", self.scratch / "wrong", "--prefill", "16")
+        for scenario in report["scenarios"]:
+            self.assertEqual(sorted(scenario["results"][1]), ["contender", "failure"])
+            self.assertIn("from the reference's", scenario["results"][1]["failure"])
+
+    def test_words_that_are_wrong(self):
+        for code, says, arguments in (
+            (2, 'there is no contender "tensorflow", only tf, transformers, torch-compile', ["--contenders", "tensorflow"]),
+            (2, "--decode 128: expected PROMPT+STEPS", ["--decode", "128"]),
+            (2, "--decode 0+5: expected PROMPT+STEPS", ["--decode", "0+5"]),
+            (2, "expected numbers from 1", ["--prefill", "0"]),
+        ):
+            with self.subTest(says):
+                done = run("bench", "infer", TINY, *arguments)
+                self.assertEqual(done.code, code, done)
+                self.assertIn(says, done.err)
+        tandem("convert", TINY, self.scratch / "graph")
+        done = run("bench", "infer", self.scratch / "graph")
+        self.assertEqual(done.code, 2, done)
+        self.assertIn("is no Hugging Face folder: every contender reads one", done.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
