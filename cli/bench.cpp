@@ -6,8 +6,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "base/signals.h"
 #include "base/file.h"
+#include "base/signals.h"
 #include "bench/infer.h"
 #include "cli/command.h"
 #include "convert/convert.h"
