@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
-#include "text/tokenizer.h"
+#include "text/model_text.h"
 #include "text/utf8.h"
 
 namespace tandem {
@@ -156,10 +156,28 @@ void say_what_is_not_applied(const text::NotApplied& sections) {
                for_terminal(*sections.padding));
 }
 
+/// Where the class beside the file would cut texts otherwise.
+Status say_what_the_class_is(const text::Tokenizer& tokenizer, const std::string& folder) {
+  const std::string config = join(folder, "tokenizer_config.json");
+  TANDEM_TRY(const PathKind kind, real_files().kind(config));
+  if (kind != PathKind::file) return {};
+  TANDEM_TRY(const std::string text, read_text(real_files(), config));
+  const auto note = text::note_on_class(tokenizer, text);
+  // Ids do not hang on it: a config that cannot be read is no reason to stop.
+  if (!note.ok())
+    fmt::print(stderr, "note: {}\n", for_terminal(note.error().message()));
+  else if (!note.value().empty())
+    fmt::print(stderr, "note: {}\n", for_terminal(note.value()));
+  return {};
+}
+
 Result<int> tokenize(const TokenizeOptions& options, bool json) {
   TANDEM_TRY(const text::Tokenizer tokenizer, text::read_tokenizer(real_files(), options.tokenizer));
   TANDEM_TRY(Lines lines, Lines::open(options.lines));
-  if (!json) say_what_is_not_applied(tokenizer.not_applied());
+  if (!json) {
+    say_what_is_not_applied(tokenizer.not_applied());
+    TANDEM_CHECK(say_what_the_class_is(tokenizer, options.tokenizer));
+  }
   text::EncodeMemory memory;
   while (true) {
     TANDEM_TRY(const std::optional<std::string> line, lines.next());

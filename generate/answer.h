@@ -10,19 +10,19 @@ namespace tandem {
 
 struct AnswerOptions {
   uint64_t max_new_tokens = 256;
-  std::vector<int32_t> stop_ids;
-  std::vector<std::string> stop_strings;
-  bool reasoning_is_open = false;                    ///< the prompt ends with <think>
-  std::function<void(const text::Part& part)> show;  ///< each piece, as soon as it is known
-  std::function<bool()> interrupted;                 ///< asked before each token
+  std::vector<int32_t> stop_ids = {};
+  std::vector<std::string> stop_strings = {};
+  bool reasoning_is_open = false;                         ///< the prompt ends with <think>
+  std::function<void(const text::Part& part)> show = {};  ///< each piece, as soon as it is known
+  std::function<bool()> interrupted = {};                 ///< asked before each token
 };
 
 struct Answer {
-  std::vector<int32_t> ids;  ///< the new ones, with the stop token
-  std::string text;          ///< without stop token, stop string and reasoning
-  std::string reasoning;
+  std::vector<int32_t> ids = {};  ///< the new ones, with the stop token
+  std::string text = {};          ///< without stop token, stop string and reasoning
+  std::string reasoning = {};
   Finish finish = Finish::length;
-  std::string stopped_by;  ///< the stop string that was found, or empty
+  std::string stopped_by = {};  ///< the stop string that was found, or empty
 };
 
 /// Tokens to text, to what of it belongs to the answer, to the answer's two parts. A copy goes on by itself.

@@ -19,9 +19,9 @@ std::string_view name(Finish finish);  ///< "stop_token", ..., as in --json
 
 struct GenerateOptions {
   uint64_t max_new_tokens = 16;
-  std::vector<int32_t> stop_ids;          ///< ends after one of these
-  std::function<bool(int32_t id)> go_on;  ///< told each token but a stop token; false ends (stop_string)
-  std::function<bool()> interrupted;      ///< asked before each step
+  std::vector<int32_t> stop_ids = {};          ///< ends after one of these
+  std::function<bool(int32_t id)> go_on = {};  ///< told each token but a stop token; false ends (stop_string)
+  std::function<bool()> interrupted = {};      ///< asked before each step
 };
 
 struct Generated {

@@ -27,8 +27,8 @@ Result<TextModel> open_text_model(const FileSystem& files, const SideSpec& spec,
 
 /// What a command line says of answers.
 struct AnswerWishes {
-  std::optional<uint64_t> max_new_tokens;
-  std::vector<std::string> stop_strings;  ///< besides those of the config
+  std::optional<uint64_t> max_new_tokens = {};
+  std::vector<std::string> stop_strings = {};  ///< besides those of the config
   bool ignore_stop_tokens = false;
 };
 inline constexpr uint64_t kDefaultNewTokens = 256;

@@ -53,11 +53,9 @@ Result<std::string> token_in(const Json& config, const char* key) {
   return wrong_type(key, "a string or an object with content", *found);
 }
 
-Result<TextConfig> text_config(const std::map<std::string, std::string>& files) {
+Result<TextConfig> text_config(std::string_view text) {
   TextConfig read;
-  const auto file = files.find(std::string(kConfigFile));
-  if (file == files.end()) return read;
-  auto parsed = parse_json(file->second, {.max_depth = 64, .large_integers = true});
+  auto parsed = parse_json(text, {.max_depth = 64, .large_integers = true});
   if (!parsed.ok()) return std::move(parsed).error().at(std::string(kConfigFile));
   const Json& config = parsed.value();
   if (!config.is_object()) return wrong_type("the file", "an object", config);
@@ -73,15 +71,15 @@ Result<TextConfig> text_config(const std::map<std::string, std::string>& files) 
   return read;
 }
 
-void note_class(const TextConfig& config, ModelText& model) {
+std::string class_note(const TextConfig& config, const Tokenizer& tokenizer) {
   std::string_view name = config.tokenizer_class;
   if (name.ends_with("Fast")) name.remove_suffix(4);
   for (const ClassRow& row : kClasses)
-    if (row.name == name && row.bytes != model.tokenizer.decodes_bytes())
-      model.notes.push_back(
-          fmt::format("{} names the class {}, which cuts texts {}; {} cuts them {}, and is followed",
-                      kConfigFile, config.tokenizer_class, row.bytes ? "into bytes" : "at blanks",
-                      kTokenizerFile, row.bytes ? "otherwise" : "into bytes"));
+    if (row.name == name && row.bytes != tokenizer.decodes_bytes())
+      return fmt::format("{} names the class {}, which cuts texts {}; {} cuts them {}, and is followed",
+                         kConfigFile, config.tokenizer_class, row.bytes ? "into bytes" : "at blanks",
+                         kTokenizerFile, row.bytes ? "otherwise" : "into bytes");
+  return {};
 }
 
 /// What the post-processor puts before a text, if it does.
@@ -113,10 +111,18 @@ void find_start(const TextConfig& config, ModelText& model) {
 Result<ModelText> model_text(const std::map<std::string, std::string>& files) {
   ModelText model;
   TANDEM_TRY(model.tokenizer, tokenizer_of(files));
-  TANDEM_TRY(const TextConfig config, text_config(files));
-  note_class(config, model);
+  const auto file = files.find(std::string(kConfigFile));
+  TANDEM_TRY(const TextConfig config,
+             text_config(file == files.end() ? "{}" : std::string_view(file->second)));
+  if (std::string note = class_note(config, model.tokenizer); !note.empty())
+    model.notes.push_back(std::move(note));
   find_start(config, model);
   return model;
+}
+
+Result<std::string> note_on_class(const Tokenizer& tokenizer, std::string_view text) {
+  TANDEM_TRY(const TextConfig config, text_config(text));
+  return class_note(config, tokenizer);
 }
 
 Result<std::vector<int32_t>> prompt_ids(const ModelText& model, std::string_view prompt,

@@ -21,6 +21,10 @@ struct ModelText {
 /// tokenizer_config.json has another type.
 Result<ModelText> model_text(const std::map<std::string, std::string>& files);
 
+/// The note on `tokenizer_class` alone, or empty; `config` is the text of tokenizer_config.json. Errors: as
+/// above.
+Result<std::string> note_on_class(const Tokenizer& tokenizer, std::string_view config);
+
 /// The ids of a prompt. `special_tokens`: those that the tokenizer puts around a text; without them (for what
 /// a chat template made) the start token alone. The start token is added where a source asks for it, and
 /// never stands twice. Errors: those of Tokenizer::encode.
