@@ -148,6 +148,17 @@ Result<PlannedTask> task_from_json(const Json& json, size_t index) {
   return task;
 }
 
+/// The sums that a plan says, and three times the headers, are below 2^64.
+bool sums_fit(const ConversionPlan& plan) {
+  std::optional<uint64_t> disk = plan.rest_bytes, memory = plan.options.memory;
+  for (const PlannedTask& task : plan.tasks) disk = disk ? checked_add(*disk, task.bytes) : disk;
+  for (const InputFile& input : plan.inputs) {
+    const auto headers = checked_mul(input.header_bytes, 3);
+    memory = memory && headers ? checked_add(*memory, *headers) : std::nullopt;
+  }
+  return disk && memory;
+}
+
 }  // namespace
 
 uint64_t ConversionPlan::total_bytes() const {
@@ -213,6 +224,7 @@ Result<ConversionPlan> plan_from_text(std::string_view text) {
     plan.tasks.push_back(std::move(task));
   }
   TANDEM_CHECK(fields.done());
+  if (!sums_fit(plan)) return corrupt("plan_c1", "not a plan of this tool: its sizes add up beyond 64 bits");
   return plan;
 }
 
