@@ -38,7 +38,7 @@ class FaultyWritable : public WritableFile {
   }
   Status close() override {
     TANDEM_CHECK(files_.step(FileCall::close, path_));
-    return inner_->close();
+    return files_.boundary([&] { return inner_->close(); });
   }
 
  private:
@@ -87,7 +87,7 @@ Status FaultyFiles::make_directories(const std::string& path) const {
 
 Status FaultyFiles::rename(const std::string& from, const std::string& to) const {
   TANDEM_CHECK(step(FileCall::rename, to));
-  return inner_.rename(from, to);
+  return boundary([&] { return inner_.rename(from, to); });
 }
 
 Status FaultyFiles::remove_all(const std::string& path) const {
@@ -97,7 +97,7 @@ Status FaultyFiles::remove_all(const std::string& path) const {
 
 Status FaultyFiles::sync_directory(const std::string& path) const {
   TANDEM_CHECK(step(FileCall::sync, path));
-  return inner_.sync_directory(path);
+  return boundary([&] { return inner_.sync_directory(path); });
 }
 
 }  // namespace tandem

@@ -256,6 +256,12 @@ class RealFiles : public FileSystem {
       return file_error("sync", path, errno);
     return {};
   }
+
+  Result<uint64_t> free_bytes(const std::string& path) const override {
+    struct statvfs space {};
+    if (::statvfs(path.c_str(), &space) != 0) return file_error("look at", path, errno);
+    return uint64_t{space.f_bavail} * space.f_frsize;
+  }
 };
 
 // Where the file system of a path is mounted: the topmost ancestor on the same device.
@@ -384,6 +390,13 @@ Result<std::string> path_inside(const FileSystem& files, const std::string& fold
   return unsafe("R5", "a symbolic link leads out of the folder, to {}", target.value())
       .at(path)
       .because("copy the file into the folder");
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code code;
+  const std::string full = std::filesystem::absolute(path, code).string();
+  return code ? path : full;
 }
 
 std::string join(std::string_view folder, std::string_view name) {

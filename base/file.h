@@ -58,6 +58,8 @@ class FileSystem {
                         const std::string& to) const = 0;  ///< atomic; then fsyncs the parent
   virtual Status remove_all(const std::string& path) const = 0;
   virtual Status sync_directory(const std::string& path) const = 0;
+  /// Bytes that may still be written to the disk of an existing path, as the system tells.
+  virtual Result<uint64_t> free_bytes(const std::string& path) const = 0;
 };
 
 /// io_error, with a hint that names the disk where it is full.
@@ -86,6 +88,8 @@ Status stays_inside(std::string_view name);
 /// into `blobs/` of the same repository are allowed (R6).
 Result<std::string> path_inside(const FileSystem& files, const std::string& folder, std::string_view name);
 
+/// From the root on, whatever the process's folder; links and ".." are left as they are. Empty stays empty.
+std::string absolute_path(const std::string& path);
 std::string join(std::string_view folder, std::string_view name);
 
 }  // namespace tandem

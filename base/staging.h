@@ -9,6 +9,7 @@
 // removes it (or, if it was killed between commit()'s two renames, puts the old output back).
 
 #include "base/file.h"
+#include "base/lock_file.h"
 
 namespace tandem {
 
@@ -35,14 +36,11 @@ class StagedFolder {
 
  private:
   StagedFolder(const FileSystem& files, std::string output) : files_(&files), output_(std::move(output)) {}
-  Status lock();
-  Status clean_up_after_the_dead();
-  std::string sibling(std::string_view suffix) const;
 
   const FileSystem* files_;
   std::string output_;
   std::string staging_;  // empty: none, or committed
-  int lock_ = -1;        // descriptor
+  std::optional<LockFile> lock_;
 };
 
 }  // namespace tandem

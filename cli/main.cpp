@@ -57,6 +57,9 @@ int run(int argc, char** argv) {
   add_map(app, session);
   add_convert(app, session);
   add_slice(app, session);
+  add_plan(app, session);
+  add_run_task(app, session);
+  add_finalize(app, session);
   add_verify(app, session);
   add_run(app, session);
   add_record(app, session);

@@ -1,6 +1,7 @@
 // TensorFlow to Hugging Face, also after training on the TensorFlow side.
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 #include "convert/direction.h"
@@ -230,6 +231,7 @@ Status make_output(const ConvertOptions& options, Plan& plan) {
   BackOptions back;
   back.like = like_of(plan);
   back.dtype = options.dtype;
+  back.memory = transform_memory(options);
   TANDEM_TRY(plan.back, ToHuggingFace::make(plan.made, plan.bundle, back));
   for (const TensorInfo& info : plan.back->tensors())
     if (!kept_under_other_name(plan, info.name)) plan.out.add(info, *plan.back, info.name);
@@ -283,46 +285,6 @@ Status edit_config(Plan& plan) {
   return {};
 }
 
-Status write_folder(const FileSystem& files, const std::string& folder, const Plan& plan,
-                    const TensorSource& tensors) {
-  HfWriteOptions write;
-  for (const TensorInfo& info : plan.out.tensors()) {
-    const auto original = plan.origin.tensors.find(info.name);
-    if (original != plan.origin.tensors.end()) write.shard_of[info.name] = original->second.shard;
-  }
-  TANDEM_CHECK(write_hf_weights(files, folder, tensors, write));
-  for (const auto& [name, content] : plan.origin.side_files) {
-    TANDEM_CHECK(write_text(files, join(folder, name), content));
-  }
-  return {};
-}
-
-ConvertReport report_of(const OpenedModel& source, const Plan& plan, const WatchedSource& tensors) {
-  std::map<std::string, const TensorPlan*> made_from;
-  const std::vector<TensorPlan> plans = expand(plan.made);
-  for (const TensorPlan& tensor : plans)
-    for (const std::string& hf : tensor.hf) made_from[hf] = &tensor;
-  ConvertReport report;
-  report.architecture = plan.origin.rules.architecture;
-  report.from = name(source.format);
-  report.to = name(ModelFormat::hf_folder);
-  report.remarks = plan.remarks;
-  for (const std::string& name : plan.back->remade_scales())
-    report.remarks.push_back("scales remade, since trained values no longer fit the original's: " + name);
-  for (const TensorInfo& info : plan.out.tensors()) {
-    ConvertedTensor line{info.name, {}, info.dtype, info.dtype, info.shape, {}, tensors.sha256(info.name),
-                         {}};
-    if (plan.back->find(info.name)) line.counts = plan.back->counts(info.name);
-    if (const auto found = made_from.find(info.name); found != made_from.end()) {
-      line.from = {found->second->tf};
-      line.from_dtype = plan.bundle.find(found->second->tf)->dtype;
-      line.steps = in_words(*found->second);
-    }
-    report.tensors.push_back(std::move(line));
-  }
-  return report;
-}
-
 Status refuse_odd_options(const ConvertOptions& options) {
   if (!options.like.empty() && options.dtype)
     return usage("convert_c4", "--like gives the dtypes: leave out --dtype");
@@ -331,38 +293,171 @@ Status refuse_odd_options(const ConvertOptions& options) {
   return {};
 }
 
-// A flipped bit must not pass into a file whose own checksums would then be right.
-Status undamaged(const OpenedModel& source, const Plan& plan) {
-  TANDEM_CHECK(source.bundle->verify_checksums());
-  if (!plan.like || !plan.like->bundle) return {};
-  return plan.like->bundle->verify_checksums();
+/// The TensorFlow tensor behind each Hugging Face name: of weights, tied copies and remade scales.
+std::map<std::string, std::string> tensors_read(const RuleTable& rules,
+                                                const std::map<std::string, const TensorPlan*>& made_from) {
+  std::map<std::string, std::string> reads;
+  for (const auto& [hf, plan] : made_from) {
+    reads[hf] = plan->tf;
+    for (const Step& step : plan->row->steps)
+      if (const auto* blocks = std::get_if<BlockDequantize>(&step))
+        reads[hf + blocks->scale_suffix] = plan->tf;
+  }
+  for (const RuleRow& row : rules.rows)
+    if (const auto shared = made_from.find(row.tied_to); shared != made_from.end())
+      reads[row.hf] = shared->second->tf;
+  return reads;
 }
+
+class Back : public Conversion {
+ public:
+  explicit Back(OpenedModel source) : source_(std::move(source)) {}
+
+  Status plan(const FileSystem& files, const ConvertOptions& options) {
+    TANDEM_CHECK(read_like(files, options, plan_));
+    TANDEM_CHECK(find_origin(source_, options, plan_));
+    TANDEM_CHECK(like_fits(plan_));
+    TANDEM_CHECK(find_tensors(source_, options, plan_));
+    TANDEM_CHECK(make_output(options, plan_));
+    TANDEM_CHECK(edit_config(plan_));
+    TANDEM_CHECK(distinct_names(plan_.out));
+    made_ = expand(plan_.made);
+    for (const TensorPlan& tensor : made_)
+      for (const std::string& hf : tensor.hf) made_from_[hf] = &tensor;
+    reads_ = tensors_read(plan_.origin.rules, made_from_);
+    TANDEM_CHECK(split(options));
+    std::vector<const OpenedModel*> models{&source_};
+    if (plan_.like) models.push_back(&*plan_.like);
+    TANDEM_TRY(inputs_, input_files(files, models, {}));
+    return {};
+  }
+
+  const std::vector<DataShard>& shards() const override { return shards_; }
+  const std::vector<InputFile>& inputs() const override { return inputs_; }
+
+  Result<WrittenShard> write(size_t index, std::unique_ptr<WritableFile> file,
+                             const OnBytes& on_bytes) const override {
+    const DataShard& shard = shards_[index];
+    TANDEM_CHECK(undamaged(shard));
+    FileDigest digest;
+    const WatchedSource watched(plan_.out, on_bytes);
+    HashedFile hashed(std::move(file), digest);
+    TANDEM_CHECK(write_safetensors(hashed, watched, shard.tensors));
+    TANDEM_CHECK(hashed.close());
+    TANDEM_TRY(WrittenShard written, written_shard(shard, digest, watched, [&](const std::string& name) {
+                 return plan_.back->find(name) ? plan_.back->counts(name) : CastCounts{};
+               }));
+    const std::vector<std::string> remade = plan_.back->remade_scales();
+    for (WrittenTensor& tensor : written.tensors)
+      tensor.remade_scales = std::find(remade.begin(), remade.end(), tensor.name) != remade.end();
+    return written;
+  }
+
+  Status finish(const FileSystem& files, const std::string& folder,
+                const std::vector<WrittenShard>&) const override {
+    std::vector<HfShard> shards;
+    for (const DataShard& shard : shards_) shards.push_back({shard.file, shard.tensors});
+    TANDEM_CHECK(write_hf_index(files, folder, shards));
+    for (const auto& [name, content] : plan_.origin.side_files)
+      TANDEM_CHECK(write_text(files, join(folder, name), content));
+    return {};
+  }
+
+  ConvertReport report(const std::vector<WrittenShard>& written) const override {
+    std::map<std::string_view, const WrittenTensor*> sums;
+    for (const WrittenShard& shard : written)
+      for (const WrittenTensor& tensor : shard.tensors) sums[tensor.name] = &tensor;
+    ConvertReport report;
+    report.architecture = plan_.origin.rules.architecture;
+    report.from = name(source_.format);
+    report.to = name(ModelFormat::hf_folder);
+    report.remarks = plan_.remarks;
+    for (const TensorInfo& info : plan_.out.tensors()) {
+      ConvertedTensor line{info.name, {}, info.dtype, info.dtype, info.shape, {}, {}, {}};
+      if (const auto found = sums.find(info.name); found != sums.end()) {
+        line.sha256 = found->second->sha256;
+        line.counts = found->second->counts;
+        if (found->second->remade_scales)
+          report.remarks.push_back("scales remade, since trained values no longer fit the original's: " +
+                                   info.name);
+      }
+      if (const auto found = made_from_.find(info.name); found != made_from_.end()) {
+        line.from = {found->second->tf};
+        line.from_dtype = plan_.bundle.find(found->second->tf)->dtype;
+        line.steps = in_words(*found->second);
+      }
+      report.tensors.push_back(std::move(line));
+      report.bytes += byte_count(info.dtype, info.shape).value();
+    }
+    return report;
+  }
+
+  uint64_t rest_bytes() const override {
+    uint64_t bytes = 1 << 20;
+    for (const auto& [name, content] : plan_.origin.side_files) bytes += content.size();
+    for (const TensorInfo& info : plan_.out.tensors()) bytes += info.name.size() + 64;  // the index
+    return bytes;
+  }
+
+ private:
+  Status split(const ConvertOptions& options) {
+    HfWriteOptions write;
+    write.max_shard_bytes = options.max_shard_bytes.value_or(kDefaultShardBytes);
+    if (!options.max_shard_bytes)
+      for (const TensorInfo& info : plan_.out.tensors()) {
+        const auto original = plan_.origin.tensors.find(info.name);
+        if (original != plan_.origin.tensors.end()) write.shard_of[info.name] = original->second.shard;
+      }
+    TANDEM_TRY(std::vector<HfShard> shards, hf_shards(plan_.out.tensors(), write));
+    for (HfShard& shard : shards) {
+      TANDEM_TRY(const std::string header, safetensors_header(shard.tensors, {{"format", "pt"}}));
+      DataShard data{std::move(shard.file), std::move(shard.tensors), header.size()};
+      for (const TensorInfo& info : data.tensors) data.bytes += byte_count(info.dtype, info.shape).value();
+      shards_.push_back(std::move(data));
+    }
+    return {};
+  }
+
+  // A flipped bit must not pass into a file whose own checksums would then be right.
+  Status undamaged(const DataShard& shard) const {
+    const std::lock_guard lock(mutex_);
+    for (const TensorInfo& info : shard.tensors) {
+      const auto reads = reads_.find(info.name);
+      if (reads == reads_.end()) {
+        TANDEM_CHECK(like_undamaged());
+      } else if (checked_.insert(reads->second).second) {
+        TANDEM_CHECK(source_.bundle->verify_checksum(plan_.bundle.name_there(reads->second)));
+      }
+    }
+    return {};
+  }
+
+  Status like_undamaged() const {
+    if (like_checked_ || !plan_.like || !plan_.like->bundle) return {};
+    like_checked_ = true;
+    return plan_.like->bundle->verify_checksums();
+  }
+
+  OpenedModel source_;
+  Plan plan_;
+  std::vector<TensorPlan> made_;
+  std::map<std::string, const TensorPlan*> made_from_;  ///< by Hugging Face name
+  std::map<std::string, std::string> reads_;            ///< the TensorFlow tensor that each is read from
+  std::vector<DataShard> shards_;
+  std::vector<InputFile> inputs_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::string> checked_;  ///< TensorFlow tensors whose checksums were right
+  mutable bool like_checked_ = false;
+};
 
 }  // namespace
 
-Result<ConvertReport> convert_back(const FileSystem& files, OpenedModel source,
-                                   const std::string& destination, const ConvertOptions& options) {
+Result<std::unique_ptr<Conversion>> plan_back(const FileSystem& files, OpenedModel source,
+                                              const ConvertOptions& options) {
   TANDEM_CHECK(refuse_odd_options(options));
-  Plan plan;
-  TANDEM_CHECK(read_like(files, options, plan));
-  TANDEM_CHECK(find_origin(source, options, plan));
-  TANDEM_CHECK(like_fits(plan));
-  TANDEM_CHECK(find_tensors(source, options, plan));
-  TANDEM_CHECK(make_output(options, plan));
-  TANDEM_CHECK(edit_config(plan));
-  TANDEM_CHECK(distinct_names(plan.out));
-  TANDEM_CHECK(undamaged(source, plan));
-  TANDEM_TRY(const uint64_t total, total_bytes(plan.out));
-  Meter meter(options, total);
-  const WatchedSource tensors(plan.out, std::ref(meter));
-
-  TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, options.force));
-  TANDEM_CHECK(write_folder(files, staged.path(), plan, tensors));
-  ConvertReport report = report_of(source, plan, tensors);
-  report.bytes = meter.done();
-  TANDEM_CHECK(no_overflow(report.tensors));
-  TANDEM_CHECK(staged.commit(options.force));
-  return report;
+  auto conversion = std::make_unique<Back>(std::move(source));
+  TANDEM_CHECK(conversion->plan(files, options));
+  return std::unique_ptr<Conversion>(std::move(conversion));
 }
 
 }  // namespace tandem

@@ -1,7 +1,6 @@
 #include "convert/convert.h"
 
 #include "convert/direction.h"
-#include "convert/give_way.h"
 #include "convert/match_report.h"
 
 namespace tandem {
@@ -69,8 +68,19 @@ Status no_overflow(const std::vector<ConvertedTensor>& tensors) {
   return all_problems("convert_c2", "values overflow", lines).because("bfloat16 and float32 have the range");
 }
 
-Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
-                              const std::string& destination, const ConvertOptions& options) {
+Result<WrittenShard> written_shard(const DataShard& shard, FileDigest& digest, const WatchedSource& watched,
+                                   const std::function<CastCounts(const std::string&)>& counts) {
+  if (digest.bytes != shard.bytes)
+    return bug("", "{}: {} bytes were written, {} were planned", shard.file, digest.bytes, shard.bytes);
+  WrittenShard written{digest.bytes, digest.sha256.hex(), digest.crc32c, {}};
+  for (const TensorInfo& info : shard.tensors)
+    written.tensors.push_back(
+        {info.name, watched.sha256(info.name), watched.crc32c(info.name), counts(info.name), false});
+  return written;
+}
+
+Result<std::unique_ptr<Conversion>> plan_conversion(const FileSystem& files, const std::string& source,
+                                                    const ConvertOptions& options, bool check_scales) {
   TANDEM_TRY(OpenedModel opened, open_model(files, source, {.limits = options.limits}));
   const bool back = is_tensorflow(opened.format);
   const bool to_tensorflow =
@@ -79,10 +89,8 @@ Result<ConvertReport> convert(const FileSystem& files, const std::string& source
   if (back == to_tensorflow)
     return usage("convert_c4", "a {} is already on that side: --to does not fit", name(opened.format))
         .at(source);
-  const std::string inputs[] = {source, options.like, options.map_file};
-  TANDEM_CHECK(may_give_way(files, destination, inputs, options.force));
-  return back ? convert_back(files, std::move(opened), destination, options)
-              : convert_forward(files, std::move(opened), destination, options);
+  return back ? plan_back(files, std::move(opened), options)
+              : plan_forward(files, std::move(opened), options, check_scales);
 }
 
 }  // namespace tandem

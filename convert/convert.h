@@ -30,6 +30,12 @@ struct ConvertOptions {
   bool strict = false;       ///< warnings about the source are errors
   std::set<std::string> accepted_keys;  ///< config keys that nobody reads
   SafetensorsLimits limits;             ///< of the headers that are read
+  /// Most bytes of tensor data in one file; a larger tensor has a file of its own. Nothing: 5e9, or going
+  /// back the original's split.
+  std::optional<uint64_t> max_shard_bytes;
+  uint64_t memory =
+      256ull << 20;   ///< what the process may take, besides three times the headers that it reads
+  bool write = true;  ///< false: read, convert and hash, and keep nothing (--sink null)
   /// Told the bytes done and to do; its error stops the conversion.
   std::function<Status(uint64_t done, uint64_t total)> progress;
 };
@@ -56,6 +62,10 @@ struct ConvertReport {
       remarks;  ///< what a user should know: dtype changed, tensors left out, keys edited
 };
 Json to_json(const ConvertReport& report);
+
+inline constexpr uint64_t kLeastMemory = 48ull << 20;
+/// Errors: usage (convert_c4) for less memory than the program itself takes.
+Status least_memory(const ConvertOptions& options);
 
 /// Converts `source` into the new folder `destination`. The direction follows from the source.
 /// Errors: exists (destination, without force; convert_c7 with force, if it is no model); convert_c1 all

@@ -11,6 +11,7 @@
 #include "convert/side_files.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
+#include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/tf/lower_tf.h"
 #include "rules/transform.h"
 
@@ -18,6 +19,11 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kCheckpointName = "model";
+constexpr size_t kMaxShards = 99'999;  // five digits in a data file's name
+
+uint64_t aligned(uint64_t offset) {
+  return (offset + kBundleAlignment - 1) / kBundleAlignment * kBundleAlignment;
+}
 
 /// All that is decided before the first byte is written.
 struct Plan {
@@ -25,7 +31,8 @@ struct Plan {
   RuleTable rules;
   std::unique_ptr<ToTensorFlow> tensors;
   std::vector<TensorPlan> plans;
-  SavedModelSpec spec;
+  SavedModelSpec spec;               ///< less the record, which is as long as the checkpoint has tensors
+  std::vector<std::string> ignored;  ///< tensors that a rule ignores
   std::vector<std::string> remarks;
 };
 
@@ -104,8 +111,7 @@ std::vector<std::string> ignored_names(const Match& found) {
   return names;
 }
 
-Record record_of(const OpenedModel& source, const RuleTable& rules, const Match& found) {
-  const std::vector<std::string> names = ignored_names(found);
+Record record_of(const OpenedModel& source, const RuleTable& rules, const std::vector<std::string>& names) {
   const std::set<std::string, std::less<>> ignored(names.begin(), names.end());
   Record record{rules, {}};
   const auto& shards = source.folder->weight_map();
@@ -156,12 +162,12 @@ Status make_graph(const OpenedModel& source, const Match& found, const ConvertOp
                                             {.eos_token_ids = plan.model.eos_token_ids}));
   for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
   add_asset(plan, kContractFile, print(contract));
-  add_asset(plan, kRecordFile, to_text(record_of(source, plan.rules, found)));
+  plan.ignored = ignored_names(found);
   return {};
 }
 
 Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& source,
-                                        const ConvertOptions& options) {
+                                        const ConvertOptions& options, bool check_scales) {
   auto plan = std::make_unique<Plan>();
   plan->remarks = source.remarks();
   TANDEM_CHECK(tie_head(source, options, *plan));
@@ -173,6 +179,8 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   TransformOptions transform;
   transform.dtype = options.dtype;
   transform.fp8_dtype = plan->model.dtype;
+  transform.memory = transform_memory(options);
+  transform.check_scales = check_scales;
   TANDEM_TRY(plan->tensors, ToTensorFlow::make(plan->rules, *source.folder, transform));
   plan->plans = expand(plan->rules);
   std::erase_if(plan->plans,
@@ -182,56 +190,149 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   return plan;
 }
 
-Status write_checkpoint_folder(const FileSystem& files, const std::string& folder, const Plan& plan,
-                               const WatchedSource& tensors) {
-  TANDEM_CHECK(write_bundle(files, join(folder, kCheckpointName), plan.spec, plan.plans, tensors));
-  for (const SavedAsset& asset : plan.spec.assets) {
-    TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
+/// The tensors in their order, in files of at most max_shard_bytes.
+Result<std::vector<DataShard>> bundle_shards(const Plan& plan, const std::string& prefix,
+                                             uint64_t graph_bytes, uint64_t max_shard_bytes) {
+  std::vector<DataShard> shards(1);
+  shards.back().bytes = graph_bytes;
+  for (const TensorPlan& tensor : plan.plans) {
+    const TensorInfo* info = plan.tensors->find(tensor.tf);
+    TANDEM_TRY(const uint64_t bytes, byte_count(info->dtype, info->shape));
+    uint64_t begin = aligned(shards.back().bytes);
+    if (!shards.back().tensors.empty() && (bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
+      shards.emplace_back();
+      begin = 0;
+    }
+    shards.back().tensors.push_back(*info);
+    shards.back().bytes = begin + bytes;
   }
-  return write_text(
-      files, join(folder, "checkpoint"),
-      fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n", kCheckpointName));
+  if (shards.size() > kMaxShards)
+    return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", shards.size(), kMaxShards)
+        .because("a larger --max-shard-size makes fewer");
+  for (size_t i = 0; i < shards.size(); ++i)
+    shards[i].file =
+        bundle_shard_name(prefix, static_cast<uint32_t>(i), static_cast<uint32_t>(shards.size()));
+  return shards;
 }
 
-ConvertReport report_of(const OpenedModel& source, const Plan& plan, const WatchedSource& tensors,
-                        ConvertTarget target) {
-  ConvertReport report;
-  report.architecture = plan.model.architecture;
-  report.from = name(source.format);
-  report.to = name(target == ConvertTarget::checkpoint ? ModelFormat::checkpoint : ModelFormat::saved_model);
-  report.remarks = plan.remarks;
-  for (const TensorPlan& tensor : plan.plans) {
-    const TensorInfo* info = tensors.find(tensor.tf);
-    const TensorInfo* from = source.folder->find(tensor.hf.front());
-    report.tensors.push_back({tensor.tf, tensor.hf, from ? from->dtype : info->dtype, info->dtype,
-                              info->shape, in_words(tensor), tensors.sha256(tensor.tf),
-                              plan.tensors->counts(tensor.tf)});
+class Forward : public Conversion {
+ public:
+  Forward(OpenedModel source, ConvertTarget target) : source_(std::move(source)), target_(target) {}
+
+  Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
+    TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
+    TANDEM_CHECK(distinct_names(*plan_->tensors));
+    graph_ = checkpoint_object_graph(plan_->spec);
+    TANDEM_TRY(shards_, bundle_shards(*plan_, prefix(), graph_entry().bytes,
+                                      options.max_shard_bytes.value_or(kDefaultShardBytes)));
+    TANDEM_TRY(inputs_, input_files(files, {&source_}, options.map_file));
+    return {};
   }
-  return report;
-}
+
+  const std::vector<DataShard>& shards() const override { return shards_; }
+  const std::vector<InputFile>& inputs() const override { return inputs_; }
+
+  Result<WrittenShard> write(size_t index, std::unique_ptr<WritableFile> file,
+                             const OnBytes& on_bytes) const override {
+    const DataShard& shard = shards_[index];
+    FileDigest digest;
+    const WatchedSource watched(*plan_->tensors, on_bytes);
+    BundleShardWriter writer(std::make_unique<HashedFile>(std::move(file), digest),
+                             static_cast<uint32_t>(index));
+    if (index == 0) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
+    for (const TensorInfo& tensor : shard.tensors)
+      TANDEM_CHECK(writer.add(
+          value_key(tensor.name), tensor.dtype, tensor.shape,
+          [&](uint64_t offset, std::span<std::byte> out) { return watched.read(tensor.name, offset, out); }));
+    TANDEM_CHECK(writer.close());
+    return written_shard(shard, digest, watched,
+                         [&](const std::string& name) { return plan_->tensors->counts(name); });
+  }
+
+  Status finish(const FileSystem& files, const std::string& folder,
+                const std::vector<WrittenShard>& written) const override {
+    TANDEM_CHECK(write_bundle_index(files, join(folder, prefix()), static_cast<uint32_t>(shards_.size()),
+                                    entries(written)));
+    SavedModelSpec spec = plan_->spec;
+    spec.assets.push_back(
+        {std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
+    if (target_ == ConvertTarget::saved_model) return write_saved_model(files, folder, spec);
+    for (const SavedAsset& asset : spec.assets)
+      TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
+    return write_text(files, join(folder, "checkpoint"),
+                      fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n",
+                                  kCheckpointName));
+  }
+
+  ConvertReport report(const std::vector<WrittenShard>& written) const override {
+    std::map<std::string_view, const WrittenTensor*> sums;
+    for (const WrittenShard& shard : written)
+      for (const WrittenTensor& tensor : shard.tensors) sums[tensor.name] = &tensor;
+    ConvertReport report;
+    report.architecture = plan_->model.architecture;
+    report.from = name(source_.format);
+    report.to =
+        name(target_ == ConvertTarget::checkpoint ? ModelFormat::checkpoint : ModelFormat::saved_model);
+    report.remarks = plan_->remarks;
+    for (const TensorPlan& tensor : plan_->plans) {
+      const TensorInfo* info = plan_->tensors->find(tensor.tf);
+      const TensorInfo* from = source_.folder->find(tensor.hf.front());
+      const auto found = sums.find(tensor.tf);
+      report.tensors.push_back({tensor.tf, tensor.hf, from ? from->dtype : info->dtype, info->dtype,
+                                info->shape, in_words(tensor),
+                                found == sums.end() ? "" : found->second->sha256,
+                                found == sums.end() ? CastCounts{} : found->second->counts});
+      report.bytes += byte_count(info->dtype, info->shape).value();
+    }
+    return report;
+  }
+
+  uint64_t rest_bytes() const override {
+    uint64_t bytes = 4 * graph_.size();  // the index, and the graph beside it
+    for (const SavedAsset& asset : plan_->spec.assets) bytes += asset.content.size();
+    for (const TensorInfo& info : source_.folder->tensors()) bytes += info.name.size() + 150;  // the record
+    return bytes + (1 << 20);
+  }
+
+ private:
+  std::string prefix() const {
+    return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName) : "variables/variables";
+  }
+  BundleEntry graph_entry() const { return string_entry(std::string(kObjectGraphKey), graph_); }
+
+  std::vector<BundleEntry> entries(const std::vector<WrittenShard>& written) const {
+    std::vector<BundleEntry> entries{graph_entry()};
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      uint64_t end = i == 0 ? entries.front().bytes : 0;
+      for (size_t j = 0; j < shards_[i].tensors.size(); ++j) {
+        const TensorInfo& info = shards_[i].tensors[j];
+        const uint64_t bytes = byte_count(info.dtype, info.shape).value(), begin = aligned(end);
+        entries.push_back({value_key(info.name), row(info.dtype).tensorflow, info.shape,
+                           static_cast<uint32_t>(i), begin, bytes, mask_crc(written[i].tensors[j].crc32c)});
+        end = begin + bytes;
+      }
+    }
+    return entries;
+  }
+
+  OpenedModel source_;
+  ConvertTarget target_;
+  std::unique_ptr<Plan> plan_;
+  std::string graph_;
+  std::vector<DataShard> shards_;
+  std::vector<InputFile> inputs_;
+};
 
 }  // namespace
 
-Result<ConvertReport> convert_forward(const FileSystem& files, OpenedModel source,
-                                      const std::string& destination, const ConvertOptions& options) {
+Result<std::unique_ptr<Conversion>> plan_forward(const FileSystem& files, OpenedModel source,
+                                                 const ConvertOptions& options, bool check_scales) {
   if (!options.like.empty() || options.without_mtp)
     return usage("convert_c4", "--like and --without-mtp are for the way back to Hugging Face");
-  TANDEM_TRY(const auto plan, make_plan(files, source, options));
-  TANDEM_CHECK(distinct_names(*plan->tensors));
-  TANDEM_TRY(const uint64_t total, total_bytes(*plan->tensors));
-  Meter meter(options, total);
-  const WatchedSource tensors(*plan->tensors, std::ref(meter));
-  const ConvertTarget target = options.to.value_or(ConvertTarget::saved_model);
-
-  TANDEM_TRY(StagedFolder staged, StagedFolder::make(files, destination, options.force));
-  TANDEM_CHECK(target == ConvertTarget::checkpoint
-                   ? write_checkpoint_folder(files, staged.path(), *plan, tensors)
-                   : write_saved_model_folder(files, staged.path(), plan->spec, plan->plans, tensors));
-  ConvertReport report = report_of(source, *plan, tensors, target);
-  report.bytes = meter.done();
-  TANDEM_CHECK(no_overflow(report.tensors));
-  TANDEM_CHECK(staged.commit(options.force));
-  return report;
+  auto conversion =
+      std::make_unique<Forward>(std::move(source), options.to.value_or(ConvertTarget::saved_model));
+  TANDEM_CHECK(conversion->plan(files, options, check_scales));
+  return std::unique_ptr<Conversion>(std::move(conversion));
 }
 
 }  // namespace tandem

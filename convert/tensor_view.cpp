@@ -60,12 +60,14 @@ Status WatchedSource::read(std::string_view tensor, uint64_t byte_offset, std::s
     current_ = tensor;
     next_ = 0;
     hash_ = std::make_unique<Sha256>();
+    crc_ = 0;
   }
   if (current_ == tensor && next_ == byte_offset) {
     hash_->update(out);
+    crc_ = tandem::crc32c(crc_, out);
     next_ += out.size();
     if (next_ == bytes_) {
-      hashes_[current_] = hash_->hex();
+      sums_[current_] = {hash_->hex(), crc_};
       current_.clear();
     }
   }
@@ -74,8 +76,14 @@ Status WatchedSource::read(std::string_view tensor, uint64_t byte_offset, std::s
 
 std::string WatchedSource::sha256(std::string_view tensor) const {
   const std::lock_guard lock(mutex_);
-  const auto hash = hashes_.find(tensor);
-  return hash == hashes_.end() ? "" : hash->second;
+  const auto sums = sums_.find(tensor);
+  return sums == sums_.end() ? "" : sums->second.sha256;
+}
+
+uint32_t WatchedSource::crc32c(std::string_view tensor) const {
+  const std::lock_guard lock(mutex_);
+  const auto sums = sums_.find(tensor);
+  return sums == sums_.end() ? 0 : sums->second.crc32c;
 }
 
 }  // namespace tandem

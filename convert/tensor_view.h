@@ -24,6 +24,11 @@ class TensorView : public TensorSource {
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
   Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override;
   std::string location(std::string_view tensor) const override;
+  /// Where a tensor's bytes come from; it must be here.
+  const TensorSource& source_of(std::string_view tensor) const {
+    return *origins_.find(tensor)->second.source;
+  }
+  const std::string& name_there(std::string_view tensor) const { return origins_.find(tensor)->second.name; }
 
  private:
   struct Origin {
@@ -44,6 +49,8 @@ class WatchedSource : public TensorSource {
   std::string location(std::string_view tensor) const override { return source_.location(tensor); }
   /// The hash of a tensor; empty unless all its bytes were read once, in order.
   std::string sha256(std::string_view tensor) const;
+  /// The CRC-32C of a tensor of which there is a hash.
+  uint32_t crc32c(std::string_view tensor) const;
 
  private:
   const TensorSource& source_;
@@ -53,7 +60,12 @@ class WatchedSource : public TensorSource {
   mutable uint64_t next_ = 0;    // byte that continues it
   mutable uint64_t bytes_ = 0;   // its size
   mutable std::unique_ptr<Sha256> hash_;
-  mutable std::map<std::string, std::string, std::less<>> hashes_;
+  mutable uint32_t crc_ = 0;
+  struct Sums {
+    std::string sha256;
+    uint32_t crc32c;
+  };
+  mutable std::map<std::string, Sums, std::less<>> sums_;
 };
 
 }  // namespace tandem

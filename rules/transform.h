@@ -14,6 +14,7 @@ struct TransformOptions {
   std::optional<DType> dtype;
   DType fp8_dtype = DType::bf16;  ///< what "keep" means for fp8 weights: the config's own dtype
   uint64_t memory = 64ull << 20;  ///< bound on the buffers of one read, give or take 2 MiB
+  bool check_scales = true;       ///< read all fp8 scales now; else each is checked when it is used
 };
 
 /// Success if the checkpoint is complete for the table. Errors: those of check; transform_c1 (invalid), with

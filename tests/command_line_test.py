@@ -11,7 +11,7 @@ from common import TANDEM, Case, run, tandem
 from memory_test import write_random_llama
 from tiny import TL, write_folder
 
-COMMANDS = ("inspect", "map", "convert", "slice", "verify", "run", "record", "plant", "bench", "sign", "check", "tokenize", "chat-template")
+COMMANDS = ("inspect", "map", "convert", "slice", "plan", "run-task", "finalize", "verify", "run", "record", "plant", "bench", "sign", "check", "tokenize", "chat-template")
 
 
 class CommandLine(Case):
@@ -36,7 +36,7 @@ class CommandLine(Case):
         (model / "t.jinja").write_text("{{ 1 }}")
         (model / "m.json").write_text("[]")
         for code, says, arguments in (
-            (2, 'there is no command "convrt", only inspect map convert slice verify run record plant bench sign check tokenize chat-template', ["convrt", "a", "b"]),
+            (2, 'there is no command "convrt", only inspect map convert slice plan run-task finalize verify run record plant bench sign check tokenize chat-template', ["convrt", "a", "b"]),
             (2, "SRC is required (see tandem convert --help)", ["convert"]),
             (2, "not expected: --nope", ["convert", model, out, "--nope"]),
             (2, "--to pickle: expected saved_model", ["convert", model, out, "--to", "pickle"]),
@@ -136,7 +136,7 @@ class Stopped(Case):
         write_random_llama(source)
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)):
             process = subprocess.Popen([TANDEM, "convert", source, out, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            while not list(self.scratch.glob(".out.tandem-*/variables/*")):
+            while not list(self.scratch.glob(".out.tandem-work/tmp/*")):
                 self.assertIsNone(process.poll())
                 time.sleep(0.01)
             other = run("convert", source, out)

@@ -93,6 +93,21 @@ class Schemas(Case):
         for number, flags in enumerate(((), ("--with-mtp",))):
             self.valid("slice", tandem("slice", TINY, self.scratch / str(number), "--layers", ":2", "--json", *flags).json)
 
+    def test_plan_tasks_and_their_manifests(self):
+        plan = self.scratch / "plan.json"
+        flags = ("--max-shard-size", "2MB", "--dtype", "float32", "--accept-key", "x")
+        self.valid("plan", tandem("plan", TINY, self.scratch / "tf", *flags, "--out", plan, "--json").json)
+        document = self.valid("plan", json.loads(plan.read_text()))
+        self.refused("plan", document | {"more": 1})
+        self.valid("run-task", tandem("run-task", plan, "--task", "1/2", "--json").json)
+        tandem("run-task", plan, "--task", "0/2")
+        notes = sorted((self.scratch / ".tf.tandem-work" / "done").glob("*.json"))
+        self.assertEqual(len(notes), len(document["tasks"]))
+        for note in notes:
+            self.valid("task", json.loads(note.read_text()))
+        self.valid("convert", tandem("finalize", plan, "--json").json)
+        self.valid("plan", tandem("plan", self.scratch / "tf", self.scratch / "back", "--like", TINY, "--json").json)
+
     def test_map_infer(self):
         model = write_folder(self.scratch / "llama", TL)
         tandem("convert", model, self.scratch / "tf")

@@ -45,6 +45,16 @@ struct HfWriteOptions {
   std::map<std::string, std::string> shard_of;
   std::function<Status(uint64_t bytes_so_far)> progress;
 };
+/// One weight file: its name, and its tensors in the order in which they lie (file_layout).
+struct HfShard {
+  std::string file;
+  std::vector<TensorInfo> tensors;
+};
+/// Which tensor goes to which file. Errors: hf_folder_c1, X1, as write_hf_weights.
+Result<std::vector<HfShard>> hf_shards(const std::vector<TensorInfo>& tensors, const HfWriteOptions& options);
+/// Writes model.safetensors.index.json, unless the one file is model.safetensors. Errors: io.
+Status write_hf_index(const FileSystem& files, const std::string& folder, const std::vector<HfShard>& shards);
+
 /// Writes the tensors as model.safetensors, or as shards with model.safetensors.index.json. Tensors fill the
 /// shards in canonical order; inside a shard they lie as file_layout has it, so that equal tensors make equal
 /// files whatever order they came in. The folder must exist (a staging folder). Side files are the caller's

@@ -49,12 +49,26 @@ Result<ShardContents> split_by_size(const std::vector<TensorInfo>& tensors, uint
   return shards;
 }
 
-Status write_index(const FileSystem& files, const std::string& folder, const ShardContents& shards) {
+}  // namespace
+
+Result<std::vector<HfShard>> hf_shards(const std::vector<TensorInfo>& tensors,
+                                       const HfWriteOptions& options) {
+  TANDEM_TRY(ShardContents contents, options.shard_of.empty()
+                                         ? split_by_size(tensors, options.max_shard_bytes)
+                                         : split_as_told(tensors, options.shard_of));
+  std::vector<HfShard> shards;
+  for (auto& [file, inside] : contents) shards.push_back({file, file_layout(std::move(inside))});
+  return shards;
+}
+
+Status write_hf_index(const FileSystem& files, const std::string& folder,
+                      const std::vector<HfShard>& shards) {
+  if (shards.size() == 1 && shards.front().file == kSingleFile) return {};
   std::map<std::string, std::string> weight_map;
   uint64_t total = 0;
-  for (const auto& [shard, tensors] : shards)
-    for (const TensorInfo& tensor : tensors) {
-      weight_map.emplace(tensor.name, shard);
+  for (const HfShard& shard : shards)
+    for (const TensorInfo& tensor : shard.tensors) {
+      weight_map.emplace(tensor.name, shard.file);
       total += byte_count(tensor.dtype, tensor.shape).value();
     }
   Json index;
@@ -63,25 +77,20 @@ Status write_index(const FileSystem& files, const std::string& folder, const Sha
   return write_text(files, join(folder, kIndexFile), index.dump(2) + "\n");
 }
 
-}  // namespace
-
 Status write_hf_weights(const FileSystem& files, const std::string& folder, const TensorSource& source,
                         const HfWriteOptions& options) {
-  TANDEM_TRY(const auto shards, options.shard_of.empty()
-                                    ? split_by_size(source.tensors(), options.max_shard_bytes)
-                                    : split_as_told(source.tensors(), options.shard_of));
+  TANDEM_TRY(const std::vector<HfShard> shards, hf_shards(source.tensors(), options));
   uint64_t before = 0;
-  for (const auto& [shard, tensors] : shards) {
+  for (const HfShard& shard : shards) {
     uint64_t written = 0;
     const auto progress = [&](uint64_t bytes) -> Status {
       written = bytes;
       return options.progress ? options.progress(before + bytes) : Status{};
     };
-    TANDEM_CHECK(write_safetensors(files, join(folder, shard), source, file_layout(tensors), {}, progress));
+    TANDEM_CHECK(write_safetensors(files, join(folder, shard.file), source, shard.tensors, {}, progress));
     before += written;
   }
-  const bool single = shards.size() == 1 && shards.begin()->first == kSingleFile;
-  return single ? Status{} : write_index(files, folder, shards);
+  return write_hf_index(files, folder, shards);
 }
 
 }  // namespace tandem

@@ -102,17 +102,16 @@ Result<std::string> safetensors_header(const std::vector<TensorInfo>& tensors,
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + json;
 }
 
-Status write_safetensors(const FileSystem& files, const std::string& path, const TensorSource& source,
+Status write_safetensors(WritableFile& file, const TensorSource& source,
                          const std::vector<TensorInfo>& tensors,
                          const std::map<std::string, std::string>& metadata,
                          const std::function<Status(uint64_t)>& progress) {
   auto all_metadata = metadata;
   all_metadata.emplace("format", "pt");
   TANDEM_TRY(const auto header, safetensors_header(tensors, all_metadata));
-  TANDEM_TRY(auto file, files.create(path));
-  TANDEM_CHECK(file->append(std::as_bytes(std::span(header))));
+  TANDEM_CHECK(file.append(std::as_bytes(std::span(header))));
 
-  constexpr uint64_t kPiece = 8 << 20;
+  constexpr uint64_t kPiece = 4 << 20;
   std::vector<std::byte> buffer;
   uint64_t written = header.size();
   for (const TensorInfo& tensor : tensors) {
@@ -120,11 +119,20 @@ Status write_safetensors(const FileSystem& files, const std::string& path, const
     for (uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
       buffer.resize(std::min(kPiece, bytes - offset));
       TANDEM_CHECK(source.read(tensor.name, offset, buffer));
-      TANDEM_CHECK(file->append(buffer));
+      TANDEM_CHECK(file.append(buffer));
       written += buffer.size();
       if (progress) TANDEM_CHECK(progress(written));
     }
   }
+  return {};
+}
+
+Status write_safetensors(const FileSystem& files, const std::string& path, const TensorSource& source,
+                         const std::vector<TensorInfo>& tensors,
+                         const std::map<std::string, std::string>& metadata,
+                         const std::function<Status(uint64_t)>& progress) {
+  TANDEM_TRY(auto file, files.create(path));
+  TANDEM_CHECK(write_safetensors(*file, source, tensors, metadata, progress));
   return file->close();
 }
 

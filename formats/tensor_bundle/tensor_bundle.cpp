@@ -1,7 +1,6 @@
 #include "formats/tensor_bundle/tensor_bundle.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "base/hash.h"
@@ -19,10 +18,6 @@ constexpr uint64_t kMaxIndexBytes = 256ull << 20;
 constexpr uint64_t kMaxStringBytes = 64ull << 20;
 constexpr uint64_t kReadBytes = 4ull << 20;  // at a time, when checksums are verified
 constexpr int kTensorflowString = tensorflow::DT_STRING;
-
-std::string shard_name(std::string_view prefix, uint32_t shard, uint32_t shards) {
-  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
-}
 
 /// The name of an entry that no edge leads to.
 std::string name_of_key(std::string_view key) {
@@ -132,11 +127,13 @@ class OpenBundle : public TensorBundle {
 
   Status verify_checksums() const override {
     for (const auto& [key, tensor] : index_.tensors)
-      for (const StoredPiece& piece : tensor.pieces)
-        if (tensor.dtype || tensor.tensorflow_dtype == kTensorflowString)
-          if (auto same = verify(tensor, piece); !same.ok())
-            return std::move(same).error().at(fmt::format("{}: {}", shard_path(piece.shard), printable(key)));
+      if (tensor.dtype || tensor.tensorflow_dtype == kTensorflowString) TANDEM_CHECK(verify(key, tensor));
     return {};
+  }
+
+  Status verify_checksum(std::string_view tensor) const override {
+    TANDEM_TRY(const NamedTensor* named, find_named(tensor));
+    return verify(named->key, *named->stored);
   }
 
   Result<std::string> read_string(std::string_view key) const override {
@@ -177,7 +174,7 @@ class OpenBundle : public TensorBundle {
 
  private:
   std::string index_path() const { return prefix_ + ".index"; }
-  std::string shard_path(uint32_t shard) const { return shard_name(prefix_, shard, index_.shards); }
+  std::string shard_path(uint32_t shard) const { return bundle_shard_name(prefix_, shard, index_.shards); }
 
   /// Opens the shards that hold something, and checks that every piece lies inside its own.
   Status open_shards(const FileSystem& files) {
@@ -246,6 +243,13 @@ class OpenBundle : public TensorBundle {
     return decode_strings(bytes, count, piece.masked_crc);
   }
 
+  Status verify(const std::string& key, const StoredTensor& tensor) const {
+    for (const StoredPiece& piece : tensor.pieces)
+      if (auto same = verify(tensor, piece); !same.ok())
+        return std::move(same).error().at(fmt::format("{}: {}", shard_path(piece.shard), printable(key)));
+    return {};
+  }
+
   Status verify(const StoredTensor& tensor, const StoredPiece& piece) const {
     if (!tensor.dtype) {
       auto strings = read_strings(tensor, piece);
@@ -275,90 +279,10 @@ class OpenBundle : public TensorBundle {
   std::vector<std::string> remarks_;
 };
 
-class StreamingWriter : public TensorBundleWriter {
- public:
-  StreamingWriter(const FileSystem& files, std::string prefix, std::unique_ptr<WritableFile> data)
-      : files_(files), prefix_(std::move(prefix)), data_(std::move(data)) {}
-
-  Status add(const std::string& key, DType dtype, const Shape& shape,
-             const std::function<Status(uint64_t, std::span<std::byte>)>& next) override {
-    TANDEM_TRY(const uint64_t size, byte_count(dtype, shape));
-    static constexpr std::array<std::byte, kAlignment> kZeros{};
-    TANDEM_CHECK(append(std::span(kZeros).first((kAlignment - written_ % kAlignment) % kAlignment)));
-    TANDEM_TRY(tensorflow::BundleEntryProto * entry, new_entry(key, row(dtype).tensorflow, shape, size));
-    buffer_.resize(std::max(buffer_.size(), std::min<size_t>(size, kPieceBytes)));
-    uint32_t crc = 0;
-    for (uint64_t done = 0; done < size;) {
-      const auto piece = std::span(buffer_).first(std::min<uint64_t>(size - done, kPieceBytes));
-      TANDEM_CHECK(next(done, piece));
-      crc = crc32c(crc, piece);
-      TANDEM_CHECK(append(piece));
-      done += piece.size();
-    }
-    entry->set_crc32c(mask_crc(crc));
-    return {};
-  }
-
-  Status add_string(const std::string& key, std::string_view value) override {
-    const EncodedStrings encoded = encode_strings({value});
-    TANDEM_TRY(tensorflow::BundleEntryProto * entry,
-               new_entry(key, kTensorflowString, {}, encoded.bytes.size()));
-    entry->set_crc32c(encoded.masked_crc);
-    return append(as_bytes(encoded.bytes));
-  }
-
-  Status finish() override {
-    TANDEM_CHECK(data_->close());
-    tensorflow::BundleHeaderProto header;
-    header.set_num_shards(1);
-    header.mutable_version()->set_producer(1);
-    TableEntries table{{"", header.SerializeAsString()}};
-    for (const auto& [key, entry] : entries_) table.emplace_back(key, entry.SerializeAsString());
-    return write_text(files_, prefix_ + ".index", write_table(table));
-  }
-
- private:
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t kPieceBytes = 4 << 20;
-
-  Result<tensorflow::BundleEntryProto*> new_entry(const std::string& key, int dtype, const Shape& shape,
-                                                  uint64_t size) {
-    const auto [entry, is_new] = entries_.try_emplace(key);
-    if (!is_new || key.empty()) return bug("", "key '{}' is written twice, or empty", printable(key));
-    entry->second.set_dtype(static_cast<tensorflow::DataType>(dtype));
-    entry->second.mutable_shape();
-    for (const uint64_t axis : shape)
-      entry->second.mutable_shape()->add_dim()->set_size(static_cast<int64_t>(axis));
-    entry->second.set_offset(static_cast<int64_t>(written_));
-    entry->second.set_size(static_cast<int64_t>(size));
-    return &entry->second;
-  }
-
-  Status append(std::span<const std::byte> bytes) {
-    TANDEM_CHECK(data_->append(bytes));
-    written_ += bytes.size();
-    return {};
-  }
-
-  const FileSystem& files_;
-  std::string prefix_;
-  std::unique_ptr<WritableFile> data_;
-  std::map<std::string, tensorflow::BundleEntryProto> entries_;
-  std::vector<std::byte> buffer_;
-  uint64_t written_ = 0;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<TensorBundle>> TensorBundle::open(const FileSystem& files, const std::string& prefix) {
   return OpenBundle::open(files, prefix);
-}
-
-Result<std::unique_ptr<TensorBundleWriter>> TensorBundleWriter::create(const FileSystem& files,
-                                                                       const std::string& prefix) {
-  TANDEM_TRY(auto data, files.create(shard_name(prefix, 0, 1)));
-  return std::unique_ptr<TensorBundleWriter>(
-      std::make_unique<StreamingWriter>(files, prefix, std::move(data)));
 }
 
 }  // namespace tandem

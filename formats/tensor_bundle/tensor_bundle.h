@@ -38,6 +38,8 @@ class TensorBundle : public TensorSource {
   static Result<std::unique_ptr<TensorBundle>> open(const FileSystem& files, const std::string& prefix);
   /// Reads every byte and compares CRC-32C. Errors: corrupt, naming tensor and file.
   virtual Status verify_checksums() const = 0;
+  /// The same for one tensor, by its name.
+  virtual Status verify_checksum(std::string_view tensor) const = 0;
   /// A string tensor's single value (the object graph; scalars only). Errors: missing, corrupt.
   virtual Result<std::string> read_string(std::string_view key) const = 0;
   virtual bool has_object_graph() const = 0;
@@ -50,16 +52,65 @@ class TensorBundle : public TensorSource {
   virtual std::vector<BundleExtent> extents() const = 0;
 };
 
-/// Streams a bundle: data front to back with running CRCs, then the index. One data shard.
+/// The file of one data shard: "PREFIX.data-00000-of-00002".
+std::string bundle_shard_name(std::string_view prefix, uint32_t shard, uint32_t shards);
+
+/// Tensors in a data shard start at multiples of this.
+inline constexpr uint64_t kBundleAlignment = 64;
+
+/// What the index says of one key.
+struct BundleEntry {
+  std::string key;
+  int tensorflow_dtype = 0;  ///< tensorflow.DataType
+  Shape shape;
+  uint32_t shard = 0;
+  uint64_t offset = 0, bytes = 0;
+  uint32_t masked_crc = 0;
+};
+
+/// Fills `out` with a tensor's bytes from `offset` on.
+using NextBytes = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
+
+/// Streams one data shard, front to back, with running CRCs.
+class BundleShardWriter {
+ public:
+  /// `file` is new and empty; `shard` is its number.
+  BundleShardWriter(std::unique_ptr<WritableFile> file, uint32_t shard)
+      : file_(std::move(file)), shard_(shard) {}
+  /// Adds one tensor whose bytes come in pieces: `next` is called until the tensor is whole. Data starts at a
+  /// multiple of kBundleAlignment bytes. Errors: io, whatever `next` returns.
+  Status add(const std::string& key, DType dtype, const Shape& shape, const NextBytes& next);
+  Status add_string(const std::string& key, std::string_view value);
+  /// Syncs and closes the file.
+  Status close() { return file_->close(); }
+  uint64_t bytes() const { return written_; }
+  const std::vector<BundleEntry>& entries() const { return entries_; }
+
+ private:
+  Status append(std::span<const std::byte> bytes);
+
+  std::unique_ptr<WritableFile> file_;
+  uint32_t shard_;
+  std::vector<BundleEntry> entries_;
+  std::vector<std::byte> buffer_;
+  uint64_t written_ = 0;
+};
+/// What add_string makes of a text that is the first of its shard: its entry, for a writer that was not
+/// there.
+BundleEntry string_entry(const std::string& key, std::string_view value);
+
+/// Writes and syncs PREFIX.index. Errors: io; bug for a key that is empty or there twice.
+Status write_bundle_index(const FileSystem& files, const std::string& prefix, uint32_t shards,
+                          const std::vector<BundleEntry>& entries);
+
+/// Streams a bundle of one data shard, then its index.
 class TensorBundleWriter {
  public:
   static Result<std::unique_ptr<TensorBundleWriter>> create(const FileSystem& files,
                                                             const std::string& prefix);
   virtual ~TensorBundleWriter() = default;
-  /// Adds one tensor whose bytes come in pieces: `next` is called with a buffer to fill until the tensor is
-  /// whole. Data starts at a multiple of 64 bytes. Errors: io, whatever `next` returns.
-  virtual Status add(const std::string& key, DType dtype, const Shape& shape,
-                     const std::function<Status(uint64_t offset, std::span<std::byte> out)>& next) = 0;
+  /// As BundleShardWriter.
+  virtual Status add(const std::string& key, DType dtype, const Shape& shape, const NextBytes& next) = 0;
   virtual Status add_string(const std::string& key, std::string_view value) = 0;
   /// Writes the index and syncs all files.
   virtual Status finish() = 0;

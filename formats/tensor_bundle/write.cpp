@@ -1,0 +1,119 @@
+// Writing a bundle: data shards, then the index.
+
+#include <algorithm>
+#include <array>
+
+#include "base/hash.h"
+#include "formats/tensor_bundle/coding.h"
+#include "formats/tensor_bundle/string_tensor.h"
+#include "formats/tensor_bundle/table.h"
+#include "formats/tensor_bundle/tensor_bundle.h"
+#include "tensorflow/core/protobuf/tensor_bundle.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr size_t kPieceBytes = 4 << 20;
+
+std::string entry_text(const BundleEntry& entry) {
+  tensorflow::BundleEntryProto proto;
+  proto.set_dtype(static_cast<tensorflow::DataType>(entry.tensorflow_dtype));
+  proto.mutable_shape();
+  for (const uint64_t axis : entry.shape)
+    proto.mutable_shape()->add_dim()->set_size(static_cast<int64_t>(axis));
+  proto.set_shard_id(static_cast<int32_t>(entry.shard));
+  proto.set_offset(static_cast<int64_t>(entry.offset));
+  proto.set_size(static_cast<int64_t>(entry.bytes));
+  proto.set_crc32c(entry.masked_crc);
+  return proto.SerializeAsString();
+}
+
+class OneShardWriter : public TensorBundleWriter {
+ public:
+  OneShardWriter(const FileSystem& files, std::string prefix, std::unique_ptr<WritableFile> data)
+      : files_(files), prefix_(std::move(prefix)), data_(std::move(data), 0) {}
+  Status add(const std::string& key, DType dtype, const Shape& shape, const NextBytes& next) override {
+    return data_.add(key, dtype, shape, next);
+  }
+  Status add_string(const std::string& key, std::string_view value) override {
+    return data_.add_string(key, value);
+  }
+  Status finish() override {
+    TANDEM_CHECK(data_.close());
+    return write_bundle_index(files_, prefix_, 1, data_.entries());
+  }
+
+ private:
+  const FileSystem& files_;
+  std::string prefix_;
+  BundleShardWriter data_;
+};
+
+}  // namespace
+
+std::string bundle_shard_name(std::string_view prefix, uint32_t shard, uint32_t shards) {
+  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
+}
+
+Status BundleShardWriter::append(std::span<const std::byte> bytes) {
+  TANDEM_CHECK(file_->append(bytes));
+  written_ += bytes.size();
+  return {};
+}
+
+Status BundleShardWriter::add(const std::string& key, DType dtype, const Shape& shape,
+                              const NextBytes& next) {
+  TANDEM_TRY(const uint64_t size, byte_count(dtype, shape));
+  static constexpr std::array<std::byte, kBundleAlignment> kZeros{};
+  TANDEM_CHECK(
+      append(std::span(kZeros).first((kBundleAlignment - written_ % kBundleAlignment) % kBundleAlignment)));
+  BundleEntry entry{key, row(dtype).tensorflow, shape, shard_, written_, size, 0};
+  buffer_.resize(std::max(buffer_.size(), std::min<size_t>(size, kPieceBytes)));
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < size;) {
+    const auto piece = std::span(buffer_).first(std::min<uint64_t>(size - done, kPieceBytes));
+    TANDEM_CHECK(next(done, piece));
+    crc = crc32c(crc, piece);
+    TANDEM_CHECK(append(piece));
+    done += piece.size();
+  }
+  entry.masked_crc = mask_crc(crc);
+  entries_.push_back(std::move(entry));
+  return {};
+}
+
+Status BundleShardWriter::add_string(const std::string& key, std::string_view value) {
+  BundleEntry entry = string_entry(key, value);
+  entry.shard = shard_;
+  entry.offset = written_;
+  entries_.push_back(std::move(entry));
+  return append(as_bytes(encode_strings({value}).bytes));
+}
+
+BundleEntry string_entry(const std::string& key, std::string_view value) {
+  const EncodedStrings encoded = encode_strings({value});
+  return {key, tensorflow::DT_STRING, {}, 0, 0, encoded.bytes.size(), encoded.masked_crc};
+}
+
+Status write_bundle_index(const FileSystem& files, const std::string& prefix, uint32_t shards,
+                          const std::vector<BundleEntry>& entries) {
+  tensorflow::BundleHeaderProto header;
+  header.set_num_shards(static_cast<int32_t>(shards));
+  header.mutable_version()->set_producer(1);
+  TableEntries table{{"", header.SerializeAsString()}};
+  for (const BundleEntry& entry : entries) table.emplace_back(entry.key, entry_text(entry));
+  std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 1; i < table.size(); ++i)
+    if (table[i].first == table[i - 1].first)
+      return bug("", "key '{}' is written twice, or empty", printable(table[i].first));
+  return write_text(files, prefix + ".index", write_table(table));
+}
+
+Result<std::unique_ptr<TensorBundleWriter>> TensorBundleWriter::create(const FileSystem& files,
+                                                                       const std::string& prefix) {
+  TANDEM_TRY(auto data, files.create(bundle_shard_name(prefix, 0, 1)));
+  return std::unique_ptr<TensorBundleWriter>(
+      std::make_unique<OneShardWriter>(files, prefix, std::move(data)));
+}
+
+}  // namespace tandem
