@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kPast = "past_", kPresent = "present_";
-constexpr const char* kKeys = "keys";
+constexpr std::string_view kPast = "past_", kPresent = "present_", kNew = "new_";
+constexpr const char *kKeys = "keys", *kPastAxis = "past";
 
 Error cannot(std::string text) { return unsupported("cached_c1", "no prefill and decode: {}", text); }
 
@@ -62,9 +62,10 @@ std::optional<Latent> find_latent(const Block& block, const ValueTypes& types, c
                 static_cast<int64_t>(rank.size)};
 }
 
-/// A block in its two cached forms, and what its caches are called.
+/// A block in its cached forms, and what its caches are called.
 struct CachedBlock {
   Block prefill, decode;
+  std::optional<Block> step;
   std::vector<Parameter> caches;  ///< "key", "value" or "latent", as prefill returns them
 };
 
@@ -96,40 +97,70 @@ std::vector<Node> latent_row(const Latent& latent, const std::string& output) {
           {"concat", {value("latent_head"), latent.rotated_key}, {}, {output}, ""}};
 }
 
+/// How the new token meets the cache: joined to it (decode), or beside it (step).
+enum class Meeting { joined, beside };
+
+/// What stands for attention, and the names of the block's results of that: the caches, or their new rows.
+struct OverCache {
+  std::vector<Node> nodes;
+  std::vector<std::string> results;
+};
+
+Attributes scale_of(const Node& attention) { return {{"scale", attention.attributes.at("scale")}}; }
+
 /// Attention on the latents themselves: all heads share one key, and its first lanes are the values.
-std::vector<Node> absorbed_attention(const Latent& latent, const Node& attention) {
+OverCache absorbed_attention(const Latent& latent, const Node& attention, Meeting meeting) {
   const auto head_linear = [&](const std::string& x, int64_t begin, int64_t size, bool transpose,
                                const std::string& y) {
     const Attributes attributes{
         {"layout", latent.layout}, {"begin", begin}, {"size", size}, {"transpose", transpose}};
     return Node{"head_linear", {value(x), latent.kernel}, attributes, {y}, ""};
   };
-  const std::string present = std::string(kPresent) + "latent";
-  std::vector<Node> nodes = latent_row(latent, "latent_row");
-  nodes.push_back(append("latent", value("latent_row")));
-  nodes.push_back(head_linear(latent.q_nope.name, latent.key_begin, latent.key_size, true, "absorbed_query"));
-  nodes.push_back({"concat", {value("absorbed_query"), latent.q_rope}, {}, {"latent_query"}, ""});
-  nodes.push_back({"attention",
-                   {value("latent_query"), value(present), value(present), attention.inputs[3]},
-                   attention.attributes,
-                   {"latent_attended"},
-                   ""});
-  nodes.push_back({"slice",
-                   {value("latent_attended")},
-                   {{"begin", int64_t{0}}, {"size", latent.rank}},
-                   {"latent_mixed"},
-                   ""});
-  nodes.push_back(
+  const std::string row = std::string(kNew) + "latent";
+  const Operand past = value(std::string(kPast) + "latent"),
+                present = value(std::string(kPresent) + "latent");
+  const Operand query = value("latent_query"), &mask = attention.inputs[3];
+  OverCache over{latent_row(latent, row), {row}};
+  over.nodes.push_back(
+      head_linear(latent.q_nope.name, latent.key_begin, latent.key_size, true, "absorbed_query"));
+  over.nodes.push_back({"concat", {value("absorbed_query"), latent.q_rope}, {}, {query.name}, ""});
+  if (meeting == Meeting::joined) {
+    over.results = {present.name};
+    over.nodes.push_back(append("latent", value(row)));
+    over.nodes.push_back(
+        {"attention", {query, present, present, mask}, attention.attributes, {"latent_attended"}, ""});
+  } else {
+    over.nodes.push_back({"cached_attention",
+                          {query, past, past, value(row), value(row), mask},
+                          scale_of(attention),
+                          {"latent_attended"},
+                          ""});
+  }
+  over.nodes.push_back({"slice",
+                        {value("latent_attended")},
+                        {{"begin", int64_t{0}}, {"size", latent.rank}},
+                        {"latent_mixed"},
+                        ""});
+  over.nodes.push_back(
       head_linear("latent_mixed", latent.value_begin, latent.value_size, false, attention.outputs[0]));
-  nodes.back().tap = attention.tap;
-  return nodes;
+  over.nodes.back().tap = attention.tap;
+  return over;
 }
 
-std::vector<Node> attention_over_cache(const Node& attention) {
-  Node over = attention;
-  over.inputs[1] = value(std::string(kPresent) + "key");
-  over.inputs[2] = value(std::string(kPresent) + "value");
-  return {append("key", attention.inputs[1]), append("value", attention.inputs[2]), over};
+OverCache plain_attention(const Node& attention, Meeting meeting) {
+  const Operand &key = attention.inputs[1], &row = attention.inputs[2];
+  if (meeting == Meeting::beside) {
+    const std::vector<Operand> inputs{
+        attention.inputs[0], value(std::string(kPast) + "key"), value(std::string(kPast) + "value"), key, row,
+        attention.inputs[3]};
+    return {{{"cached_attention", inputs, scale_of(attention), attention.outputs, attention.tap}},
+            {key.name, row.name}};
+  }
+  OverCache over{{append("key", key), append("value", row), attention}, {}};
+  over.nodes[2].inputs[1] = value(std::string(kPresent) + "key");
+  over.nodes[2].inputs[2] = value(std::string(kPresent) + "value");
+  over.results = {over.nodes[2].inputs[1].name, over.nodes[2].inputs[2].name};
+  return over;
 }
 
 /// The one attention of a block.
@@ -167,9 +198,8 @@ Result<CachedBlock> cached(const Contract& contract, const Block& block, const C
     return cannot(fmt::format("the mask of {} is not one of its inputs", block.name));
 
   const auto latent = options.absorb ? find_latent(block, types, attention) : std::nullopt;
-  CachedBlock made{block, block, {}};
+  CachedBlock made{block, {}, {}, {}};
   made.prefill.name = "prefill_" + block.name;
-  made.decode.name = "decode_" + block.name;
   if (latent) {
     TensorType type = types.find(latent->rotated_key.name)->second;  // [batch, 1, tokens, rope]
     type.shape.back() = Dim(type.shape.back().size + static_cast<uint64_t>(latent->rank));
@@ -182,35 +212,51 @@ Result<CachedBlock> cached(const Contract& contract, const Block& block, const C
     for (const size_t i : {1, 2}) made.prefill.results.push_back(attention.inputs[i].name);
   }
 
-  for (Parameter& input : made.decode.inputs)
-    rename_axis(input.type, tokens, input.name == mask ? Dim(kKeys) : Dim(1));
-  for (const Parameter& cache : made.caches) {
-    made.decode.inputs.push_back({std::string(kPast) + cache.name, cache.type});
-    rename_axis(made.decode.inputs.back().type, tokens, Dim("past"));
-    made.decode.results.push_back(std::string(kPresent) + cache.name);
-  }
-  const std::vector<Node> nodes =
-      latent ? absorbed_attention(*latent, attention) : attention_over_cache(attention);
-  const auto place = made.decode.nodes.erase(made.decode.nodes.begin() + static_cast<std::ptrdiff_t>(at));
-  made.decode.nodes.insert(place, nodes.begin(), nodes.end());
-  drop_unused(made.decode);
+  const auto of_one_token = [&](std::string name, Meeting meeting) {
+    Block one = block;
+    one.name = std::move(name);
+    for (Parameter& input : one.inputs) {
+      const Dim keys = meeting == Meeting::joined ? Dim(kKeys) : Dim(kPastAxis);
+      rename_axis(input.type, tokens, input.name == mask ? keys : Dim(1));
+    }
+    for (const Parameter& cache : made.caches) {
+      one.inputs.push_back({std::string(kPast) + cache.name, cache.type});
+      rename_axis(one.inputs.back().type, tokens, Dim(kPastAxis));
+    }
+    const OverCache over =
+        latent ? absorbed_attention(*latent, attention, meeting) : plain_attention(attention, meeting);
+    const auto place = one.nodes.erase(one.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    one.nodes.insert(place, over.nodes.begin(), over.nodes.end());
+    one.results.insert(one.results.end(), over.results.begin(), over.results.end());
+    drop_unused(one);
+    return one;
+  };
+  made.decode = of_one_token("decode_" + block.name, Meeting::joined);
+  const AttentionForm form = attention_form(attention);
+  if (form.diagonal == 0 && !form.softmax_dtype)
+    made.step = of_one_token("step_" + block.name, Meeting::beside);
   return made;
 }
 
 using CachedBlocks = std::map<std::string, CachedBlock>;  ///< by the name of the block they are made from
 
-/// The entry without position_ids: they come from the mask.
-Result<Block> with_own_positions(const Block& logits, std::string name, std::vector<Node> positions) {
-  Block entry = logits;
-  entry.name = std::move(name);
-  const auto is_positions = [](const Parameter& input) { return input.name == "position_ids"; };
-  if (std::erase_if(entry.inputs, is_positions) != 1 || entry.inputs.size() != 2 ||
-      entry.inputs[0].name != "input_ids" || entry.inputs[1].name != "attention_mask" ||
-      entry.inputs[0].type.rank() != 2 || entry.inputs[0].type.shape[1].fixed())
+/// What `logits` must be: input_ids, attention_mask and position_ids, and calls that alone read other tokens.
+Status can_be_cut(const Block& logits) {
+  const std::vector<Parameter>& in = logits.inputs;
+  if (in.size() != 3 || in[0].name != "input_ids" || in[1].name != "attention_mask" ||
+      in[2].name != "position_ids" || in[0].type.rank() != 2 || in[0].type.shape[1].fixed())
     return cannot("logits does not take input_ids, attention_mask and position_ids");
-  for (const Node& node : entry.nodes)
+  for (const Node& node : logits.nodes)
     if (mixes_tokens(node) || node.op == "attention")
       return cannot(fmt::format("{} of logits reads other tokens", node.op));
+  return {};
+}
+
+/// The entry without position_ids: they come from the mask.
+Block with_own_positions(const Block& logits, std::string name, const std::vector<Node>& positions) {
+  Block entry = logits;
+  entry.name = std::move(name);
+  entry.inputs.pop_back();
   entry.nodes.insert(entry.nodes.begin(), positions.begin(), positions.end());
   return entry;
 }
@@ -219,10 +265,9 @@ std::string of_layer(std::string_view kind, const std::string& cache, size_t lay
   return fmt::format("{}{}_{}", kind, cache, layer);
 }
 
-Result<Block> prefill_entry(const Block& logits, const CachedBlocks& blocks) {
-  TANDEM_TRY(Block entry,
-             with_own_positions(logits, "prefill",
-                                {{"positions", {value("attention_mask")}, {}, {"position_ids"}, ""}}));
+Block prefill_entry(const Block& logits, const CachedBlocks& blocks) {
+  Block entry = with_own_positions(logits, "prefill",
+                                   {{"positions", {value("attention_mask")}, {}, {"position_ids"}, ""}});
   size_t layer = 0, last = 0;
   for (size_t i = 0; i < entry.nodes.size(); ++i) {
     Node& node = entry.nodes[i];
@@ -246,30 +291,44 @@ Result<Block> prefill_entry(const Block& logits, const CachedBlocks& blocks) {
   return entry;
 }
 
-Result<Block> decode_entry(const Block& logits, const CachedBlocks& blocks) {
-  TANDEM_TRY(
-      Block entry,
-      with_own_positions(
-          logits, "decode",
-          {{"positions", {value("attention_mask")}, {}, {"all_position_ids"}, ""},
-           {"last_tokens", {value("all_position_ids")}, {{"count", int64_t{1}}}, {"position_ids"}, ""}}));
-  entry.inputs[0].type.shape[1] = Dim(1);
-  entry.inputs[1].type.shape[1] = Dim(kKeys);
+/// Hands every call of an entry its block of one token, and the caches of its layer.
+void call_with_caches(Block& entry, const CachedBlocks& blocks, Meeting meeting) {
   size_t layer = 0;
   for (Node& node : entry.nodes) {
     if (node.op != "call") continue;
     const CachedBlock& block = blocks.at(string_attribute(node, "block"));
-    node.attributes["block"] = block.decode.name;
-    const size_t own = block.decode.inputs.size() - block.caches.size();
+    const Block& one = meeting == Meeting::joined ? block.decode : *block.step;
+    node.attributes["block"] = one.name;
+    const size_t own = one.inputs.size() - block.caches.size();
     for (size_t i = 0; i < block.caches.size(); ++i) {
-      const std::string past = of_layer(kPast, block.caches[i].name, layer);
-      entry.inputs.push_back({past, block.decode.inputs[own + i].type});
+      const std::string& cache = block.caches[i].name;
+      const std::string past = of_layer(kPast, cache, layer);
+      entry.inputs.push_back({past, one.inputs[own + i].type});
       node.inputs.push_back(value(past));
-      node.outputs.push_back(of_layer(kPresent, block.caches[i].name, layer));
+      node.outputs.push_back(of_layer(meeting == Meeting::joined ? kPresent : kNew, cache, layer));
       entry.results.push_back(node.outputs.back());
     }
     ++layer;
   }
+}
+
+Block decode_entry(const Block& logits, const CachedBlocks& blocks) {
+  Block entry = with_own_positions(
+      logits, "decode",
+      {{"positions", {value("attention_mask")}, {}, {"all_position_ids"}, ""},
+       {"last_tokens", {value("all_position_ids")}, {{"count", int64_t{1}}}, {"position_ids"}, ""}});
+  entry.inputs[0].type.shape[1] = Dim(1);
+  entry.inputs[1].type.shape[1] = Dim(kKeys);
+  call_with_caches(entry, blocks, Meeting::joined);
+  return entry;
+}
+
+Block step_entry(const Block& logits, const CachedBlocks& blocks) {
+  Block entry = logits;
+  entry.name = "step";
+  for (Parameter& input : entry.inputs)
+    input.type.shape[1] = input.name == "attention_mask" ? Dim(kPastAxis) : Dim(1);
+  call_with_caches(entry, blocks, Meeting::beside);
   return entry;
 }
 
@@ -288,14 +347,18 @@ Result<Contract> with_cached_entries(Contract contract, const CachedOptions& opt
     order.push_back(name);
   }
   if (blocks.empty()) return cannot("logits calls no block");
-  TANDEM_TRY(Block prefill, prefill_entry(*logits, blocks));
-  TANDEM_TRY(Block decode, decode_entry(*logits, blocks));
+  TANDEM_CHECK(can_be_cut(*logits));
+  const bool steps =
+      std::ranges::all_of(blocks, [](const auto& item) { return item.second.step.has_value(); });
+  std::vector<Block> entries{prefill_entry(*logits, blocks), decode_entry(*logits, blocks)};
+  if (steps) entries.push_back(step_entry(*logits, blocks));
   for (const std::string& name : order) {
-    contract.blocks.push_back(std::move(blocks[name].prefill));
-    contract.blocks.push_back(std::move(blocks[name].decode));
+    CachedBlock& block = blocks[name];
+    contract.blocks.push_back(std::move(block.prefill));
+    contract.blocks.push_back(std::move(block.decode));
+    if (steps) contract.blocks.push_back(std::move(*block.step));
   }
-  contract.entries.push_back(std::move(prefill));
-  contract.entries.push_back(std::move(decode));
+  std::ranges::move(entries, std::back_inserter(contract.entries));
   if (const Status fits = check(contract); !fits.ok()) return cannot(fits.error().message());
   return contract;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Entries that keep what attention has seen: `prefill` and `decode`, derived from `logits`, so that no
-// architecture writes them. docs/generation.md has their inputs and outputs.
+// Entries that keep what attention has seen: `prefill`, `decode` and `step`, derived from `logits`, so that
+// no architecture writes them. docs/generation.md has their inputs and outputs.
 
 #include "contract/graph.h"
 
@@ -13,12 +13,18 @@ struct CachedOptions {
 };
 
 /// Adds to a checked contract, for every block that `logits` calls, a block prefill_NAME that also returns
-/// its cache and a block decode_NAME that reads one, and the entries over them:
+/// its cache and blocks decode_NAME and step_NAME that read one, and the entries over them:
 ///
 ///   prefill(input_ids: i32[batch, tokens], attention_mask: i32[batch, tokens])
 ///       -> logits of the last token f32[batch, 1, vocab], present_key_N, present_value_N or present_latent_N
 ///   decode(input_ids: i32[batch, 1], attention_mask: i32[batch, keys], past_...: as present, [.., past, ..])
 ///       -> the same, one token longer
+///   step(input_ids, position_ids: i32[batch, 1], attention_mask: i32[batch, past], past_...: as decode's)
+///       -> logits, and the new token's rows of the caches, new_... [.., 1, ..]
+///
+/// decode returns caches that have grown. step leaves them as they are, for a caller who keeps them in
+/// buffers of a fixed length: the mask says which slots hold a token, and the caller writes the rows to a
+/// free one. step is left out where attention has a diagonal or a softmax of its own type.
 ///
 /// Caches, of the compute type: key [batch, kv_heads, tokens, k] after rotation and value [batch, kv_heads,
 /// tokens, v]; latent [batch, 1, tokens, kv_lora_rank + qk_rope_head_dim], normalised latent before rotated
@@ -29,7 +35,7 @@ struct CachedOptions {
 /// or `logits` is not made of calls one after the other.
 Result<Contract> with_cached_entries(Contract contract, const CachedOptions& options = {});
 
-/// True for the name of a cache: past_... in, present_... out.
+/// True for the name of a cache: past_... in, present_... out; not for new_....
 bool is_cache(std::string_view name);
 
 }  // namespace tandem

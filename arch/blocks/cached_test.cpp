@@ -143,6 +143,58 @@ void expect_steps_equal_the_whole(const Json& config, const CachedOptions& optio
   }
 }
 
+/// Row `row` of a tensor [batch, heads, tokens, size] into slot `slot` of its cache.
+void put(Numbers& cache, const Numbers& rows, size_t slot) {
+  const size_t size = cache.shape[3], slots = cache.shape[2];
+  for (size_t outer = 0; outer < cache.shape[0] * cache.shape[1]; ++outer)
+    for (size_t i = 0; i < size; ++i)
+      cache.data[(outer * slots + slot) * size + i] = rows.data[outer * size + i];
+}
+
+/// As above, in buffers of 16 slots that hold garbage where nothing has been written.
+void expect_steps_in_place_equal_the_whole(const Json& config) {
+  constexpr size_t kSlots = 16;
+  const Contract contract = with_cached_entries(contract_of(config)).value();
+  size_t tokens = 5;
+  const Values<double> state =
+      evaluated(contract, "prefill",
+                {{"input_ids", columns(kIds, 0, tokens)}, {"attention_mask", columns(kMask, 0, tokens)}});
+  Values<double> inputs{{"attention_mask", {{2, kSlots}, std::vector<double>(2 * kSlots, 0)}}};
+  for (const auto& [name, tensor] : state) {
+    if (!is_cache(name)) continue;
+    Numbers& cache = inputs["past" + name.substr(name.find('_'))];
+    cache = {{2, tensor.shape[1], kSlots, tensor.shape[3]}, {}};
+    cache.data.assign(2 * tensor.shape[1] * kSlots * tensor.shape[3], 77);
+    for (size_t slot = 0; slot < tokens; ++slot) {
+      Numbers row{{}, {}};
+      for (size_t outer = 0; outer < 2 * tensor.shape[1]; ++outer)
+        for (size_t i = 0; i < tensor.shape[3]; ++i)
+          row.data.push_back(tensor.data[(outer * tokens + slot) * tensor.shape[3] + i]);
+      put(cache, row, slot);
+    }
+  }
+  Numbers& mask = inputs["attention_mask"];
+  for (size_t row = 0; row < 2; ++row)
+    for (size_t t = 0; t < tokens; ++t) mask.data[row * kSlots + t] = kMask[row][t];
+  for (; tokens < kIds[0].size(); ++tokens) {
+    inputs["input_ids"] = columns(kIds, tokens, tokens + 1);
+    Numbers positions{{2, 1}, {0, 0}};
+    for (size_t row = 0; row < 2; ++row)
+      for (size_t t = 0; t < tokens; ++t) positions.data[row] += kMask[row][t];
+    inputs["position_ids"] = positions;
+    const Values<double> made = evaluated(contract, "step", inputs);
+    expect_equal(made.at("logits").data, full(contract, tokens + 1), tokens + 1);
+    for (const auto& [name, rows] : made)
+      if (name.starts_with("new_")) put(inputs.at("past" + name.substr(name.find('_'))), rows, tokens);
+    for (size_t row = 0; row < 2; ++row) mask.data[row * kSlots + tokens] = 1;
+  }
+}
+
+TEST(Cached, StepsInPlaceEqualTheWhole) {
+  expect_steps_in_place_equal_the_whole(llama());
+  expect_steps_in_place_equal_the_whole(deepseek_v3());
+}
+
 TEST(Cached, LlamaStepByStepEqualsTheWholePaddedRowsToo) { expect_steps_equal_the_whole(llama(), {}); }
 
 TEST(Cached, DeepseekStepByStepEqualsTheWholeAbsorbedAndPlainPastTheYarnBoundary) {
@@ -191,6 +243,9 @@ TEST(Cached, C1WhatCannotBeCutIntoStepsIsRefused) {
   EXPECT_EQ(refusal([](Block& b) { attention_of(b).attributes["diagonal"] = int64_t{1}; }),
             "cached_c1: no prefill and decode: a token of decoder_layer sees later ones");
   EXPECT_EQ(refusal([](Block& b) { attention_of(b).attributes["diagonal"] = int64_t{-1}; }), "made");
+  Contract strict = contract_of(llama());
+  attention_of(strict.blocks[0]).attributes["diagonal"] = int64_t{-1};
+  EXPECT_EQ(find_entry(with_cached_entries(strict).value(), "step"), nullptr);
   EXPECT_EQ(
       refusal([](Block& b) {
         Node& node = attention_of(b);

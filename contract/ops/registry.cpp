@@ -8,6 +8,7 @@
 #include "contract/ops/add.h"
 #include "contract/ops/append.h"
 #include "contract/ops/attention.h"
+#include "contract/ops/cached_attention.h"
 #include "contract/ops/cast.h"
 #include "contract/ops/concat.h"
 #include "contract/ops/embedding.h"
@@ -89,10 +90,11 @@ Status check_attributes(const OpRow& op, const Node& node) {
 
 std::span<const OpRow> ops() {
   static const std::array rows{
-      kActivationGate, kAdd,         kAppend,    kAttention,   kCast,       kConcat,
-      kEmbedding,      kExperts,     kFillLike,  kGatherHeads, kHeadLinear, kLastTokens,
-      kLinear,         kMergeHeads,  kPositions, kRepeatHeads, kRmsNorm,    kRoll,
-      kRotary,         kRotaryTable, kRoute,     kSelect,      kSlice,      kSplitHeads,
+      kActivationGate, kAdd,         kAppend,     kAttention, kCachedAttention,
+      kCast,           kConcat,      kEmbedding,  kExperts,   kFillLike,
+      kGatherHeads,    kHeadLinear,  kLastTokens, kLinear,    kMergeHeads,
+      kPositions,      kRepeatHeads, kRmsNorm,    kRoll,      kRotary,
+      kRotaryTable,    kRoute,       kSelect,     kSlice,     kSplitHeads,
   };
   return rows;
 }

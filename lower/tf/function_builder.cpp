@@ -151,6 +151,11 @@ void FunctionBuilder::set_node_attribute(const Attr& attribute) {
   (*def_.mutable_node_def(0)->mutable_attr())[attribute.first] = attribute.second;
 }
 
+void FunctionBuilder::set_last_node_attribute(const Attr& attribute) {
+  assert(def_.node_def_size() > 0);
+  (*def_.mutable_node_def(def_.node_def_size() - 1)->mutable_attr())[attribute.first] = attribute.second;
+}
+
 tensorflow::FunctionDef FunctionBuilder::finish() { return std::move(def_); }
 
 void FunctionBuilder::scope(const std::string& name) { scope_ = name.empty() ? "" : clean(name) + "/"; }

@@ -61,6 +61,7 @@ class FunctionBuilder {
   void set_attribute(const Attr& attribute);
   /// On the first node; there must be one.
   void set_node_attribute(const Attr& attribute);
+  void set_last_node_attribute(const Attr& attribute);
   tensorflow::FunctionDef finish();
 
   /// The readable prefix of the nodes that follow ("self_attn.q_proj/").

@@ -4,18 +4,11 @@
 #include <limits>
 
 #include "contract/ops/attention.h"
+#include "lower/tf/attention.h"
 #include "lower/tf/list_loop.h"
 
 namespace tandem {
 namespace {
-
-/// The most negative finite value: what a blocked score becomes, so that a row with every key blocked is
-/// uniform, not NaN.
-double lowest(DType dtype) {
-  return dtype == DType::f16    ? -65504.0
-         : dtype == DType::bf16 ? -3.3895313892515355e38
-                                : -std::numeric_limits<float>::max();
-}
 
 struct Shapes {
   Dim batch, kv_heads, group, queries, keys, key_size, value_size;
@@ -142,6 +135,12 @@ std::string own_keys(FunctionBuilder& f, const Shapes& s) {
 }
 
 }  // namespace
+
+double lowest(DType dtype) {
+  return dtype == DType::f16    ? -65504.0
+         : dtype == DType::bf16 ? -3.3895313892515355e38
+                                : -std::numeric_limits<float>::max();
+}
 
 std::vector<Tensor> lower_attention(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                     LowerContext& context) {

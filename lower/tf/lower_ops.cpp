@@ -32,6 +32,7 @@ constexpr auto kRows = std::to_array<LowerRow>({
     {"append", lower_append},
     {"last_tokens", lower_last_tokens},
     {"head_linear", lower_head_linear},
+    {"cached_attention", lower_cached_attention},
 });
 
 }  // namespace

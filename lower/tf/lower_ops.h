@@ -60,4 +60,7 @@ std::vector<Tensor> lower_last_tokens(FunctionBuilder&, const Node&, std::span<c
 std::vector<Tensor> lower_head_linear(FunctionBuilder&, const Node&, std::span<const TfOperand>,
                                       LowerContext&);
 
+std::vector<Tensor> lower_cached_attention(FunctionBuilder&, const Node&, std::span<const TfOperand>,
+                                           LowerContext&);
+
 }  // namespace tandem

@@ -12,10 +12,12 @@
 namespace tandem {
 namespace {
 
-/// One form of a block or entry: attention in chunks or not, every tap returned or not.
+/// One form of a block or entry: attention in chunks or not, every tap returned or not; blocks compiled by
+/// XLA or not.
 struct Form {
   bool chunked = false;
   bool with_taps = false;
+  bool compiled = false;
 };
 
 using Named = std::vector<std::pair<std::string, Tensor>>;
@@ -167,6 +169,8 @@ class Lowering {
     for (const TensorType& type : function.results) output_types.push_back(type.dtype);
     for (const auto& [name, type] : function.taps) output_types.push_back(type.dtype);
     const std::string ref = f.call(function.name, refs, explicit_types, storages.size(), output_types);
+    // On the call, where a session sees it; all calls of one function share what is compiled for a shape.
+    if (form.compiled) f.set_last_node_attribute(attr("_XlaMustCompile", true));
     std::vector<Tensor> outputs;
     for (size_t i = 0; i < function.results.size(); ++i)
       outputs.push_back({FunctionBuilder::nth(ref, static_cast<int>(i)), function.results[i]});
@@ -299,7 +303,13 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   Lowering lowering(extended, plans, options);
   const Form inference{true, false};
   for (const Block& entry : extended.entries)
-    lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
+    if (entry.name != "step")
+      lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
+  const Form compiled{true, false, true};
+  if (const Block* step = find_entry(extended, "step")) {
+    lowering.signature("prefill_xla", *find_entry(extended, "prefill"), compiled);
+    lowering.signature("decode_xla", *step, compiled);
+  }
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});
   lowering.composed();

@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/roll.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/softmax.h>
@@ -216,6 +217,13 @@ Outputs attention(const TorchCall& call) {
   return one(at::cat(parts, 2));
 }
 
+Outputs cached_attention(const TorchCall& call) {
+  const std::vector<at::Tensor> joined{call[0], at::cat({call[1], call[3]}, 2),
+                                       at::cat({call[2], call[4]}, 2),
+                                       at::cat({call[5], at::ones({call[0].size(0), 1}, at::kInt)}, 1)};
+  return attention({call.node, joined, call.float64});
+}
+
 // ---- mixture of experts
 // ------------------------------------------------------------------------------------------------
 
@@ -305,6 +313,7 @@ constexpr TorchOpRow kRows[] = {
     {"add", add},
     {"append", append},
     {"attention", attention},
+    {"cached_attention", cached_attention},
     {"cast", cast},
     {"concat", concat},
     {"embedding", embedding, embedding_rows},
