@@ -198,9 +198,8 @@ Result<int> infer_command(InferFlags& flags, bool json) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
-  CLI::App* bench =
-      app.add_subcommand("bench", "How fast: this machine's limits, and frameworks on one model");
-  bench->footer(kFooter);
+  CLI::App* bench = add_command(app, session, "bench",
+                                "How fast: this machine's limits, and frameworks on one model", kFooter);
   bench->require_subcommand(1);
 
   auto limits = std::make_shared<LimitFlags>();
