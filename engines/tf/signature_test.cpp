@@ -51,10 +51,11 @@ TEST(Signature, C4EveryWrongInputIsNamed) {
             "input 'input_ids' is missing; there is no input 'ids'");
 }
 
-TEST(ThreadConfig, IsAConfigProto) {
-  EXPECT_EQ(thread_config(0), "");
-  EXPECT_EQ(thread_config(2), std::string("\x10\x02\x28\x02"));
-  EXPECT_EQ(thread_config(300), std::string("\x10\xac\x02\x28\xac\x02"));
+TEST(SessionConfig, IsAConfigProto) {
+  const std::string pruned("\x52\x02\x30\x01");
+  EXPECT_EQ(session_config(0), pruned);
+  EXPECT_EQ(session_config(2), pruned + "\x10\x02\x28\x02");
+  EXPECT_EQ(session_config(300), pruned + "\x10\xac\x02\x28\xac\x02");
 }
 
 /// Signatures with these inputs and outputs, types aside.

@@ -216,8 +216,8 @@ class TfModel : public ServedModel {
   Result<Owned<TF_SessionOptions>> session_options(int threads) const {
     StatusBox status(api_);
     Owned<TF_SessionOptions> options(api_.TF_NewSessionOptions(), api_.TF_DeleteSessionOptions);
-    const std::string config = thread_config(threads);
-    if (!config.empty()) api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
+    const std::string config = session_config(threads);
+    api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
     TANDEM_CHECK(status.taken());
     return options;
   }
@@ -369,8 +369,10 @@ class TfModel : public ServedModel {
 
 }  // namespace
 
-std::string thread_config(int threads) {
-  std::string bytes;
+std::string session_config(int threads) {
+  // graph_options { place_pruned_graph: true }: what a call needs is placed and optimised, not the whole
+  // model again for each signature and part that is run first.
+  std::string bytes("\x52\x02\x30\x01");
   if (threads <= 0) return bytes;
   for (const int field : {2, 5}) {  // intra_op_parallelism_threads, inter_op_parallelism_threads
     bytes.push_back(static_cast<char>(field << 3));

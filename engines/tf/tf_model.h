@@ -6,9 +6,9 @@
 
 namespace tandem {
 
-/// The bytes of a ConfigProto that sets the sizes of both thread pools; empty for 0 threads (TensorFlow's
-/// default).
-std::string thread_config(int threads);
+/// The bytes of a session's ConfigProto: graphs are pruned before they are placed, and both thread pools have
+/// that size; 0 is TensorFlow's default.
+std::string session_config(int threads);
 
 /// Loads the SavedModel at words["path"] (tag "serve") with words["threads"] threads. With words["stream"] =
 /// "1" no weights: each entry is run part by part (engines/tf/stream_graph.h).
