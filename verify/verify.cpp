@@ -99,7 +99,7 @@ struct Running {
   std::unique_ptr<Engine> exact;  ///< see exact_engine
 
   /// The tokenizer that reads texts.
-  const SideText& text() const { return left_text.model ? left_text : right_text; }
+  const SideText& text() const { return left_text.model || !right_text.model ? left_text : right_text; }
   Engine& reference() const { return right_is_reference ? *right : *left; }
   Engine& other() const { return right_is_reference ? *left : *right; }
 };
