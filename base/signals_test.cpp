@@ -48,6 +48,28 @@ TEST(Signals, AHangupThatIsIgnoredStaysIgnored) {
             0);
 }
 
+TEST(Signals, AProgramThatStaysIsToldAndGoesOn) {
+  EXPECT_EQ(exit_of([] {
+              stay_on_interrupt();
+              if (take_interrupt()) return 1;
+              for (int i = 0; i < 3; ++i) ::raise(SIGINT);
+              if (!take_interrupt() || take_interrupt() || interrupted()) return 2;
+              ::raise(SIGINT);
+              ::raise(SIGTERM);
+              return take_interrupt() && interrupted() ? interrupted_exit_code() : 3;
+            }),
+            143);
+}
+
+TEST(Signals, TheFifthInOnePieceOfWorkEndsItAllTheSame) {
+  EXPECT_EQ(exit_of([] {
+              stay_on_interrupt();
+              for (int i = 0; i < 5; ++i) ::raise(SIGINT);
+              return 1;
+            }),
+            130);
+}
+
 TEST(Signals, SecondOneEndsTheProcess) {
   EXPECT_EQ(exit_of([] {
               ::raise(SIGINT);

@@ -6,7 +6,6 @@
 #include "cli/answer_printer.h"
 #include "cli/progress.h"
 #include "cli/run_flags.h"
-#include "generate/conversation.h"
 
 namespace tandem {
 namespace {
@@ -86,9 +85,7 @@ Result<int> run_text(const RunFlags& flags, bool json) {
   std::vector<int32_t> ids;
   bool reasoning_is_open = false;
   if (flags.chat) {
-    Json variables = Json::object();
-    for (const std::string& word : flags.variables) TANDEM_CHECK(add_variable(word, variables));
-    TANDEM_TRY(const Conversation conversation, Conversation::begin(model, flags.system, variables));
+    TANDEM_TRY(const Conversation conversation, begin_conversation(flags, model));
     TANDEM_TRY(Turn turn, conversation.ask(prompt));
     ids = std::move(turn.ids);
     reasoning_is_open = turn.reasoning_is_open;
@@ -155,6 +152,12 @@ Result<TextModel> open_for_run(const RunFlags& flags, const SideSpec& spec) {
   auto model = open_text_model(real_files(), spec, arch, flags.options);
   if (says) fmt::print(stderr, "\r\x1b[K");
   return model;
+}
+
+Result<Conversation> begin_conversation(const RunFlags& flags, const TextModel& model) {
+  Json variables = Json::object();
+  for (const std::string& word : flags.variables) TANDEM_CHECK(add_variable(word, variables));
+  return Conversation::begin(model, flags.system, std::move(variables));
 }
 
 void print_notes(const std::vector<std::string>& notes) {

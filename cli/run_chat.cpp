@@ -6,7 +6,6 @@
 #include "cli/answer_printer.h"
 #include "cli/line_editor.h"
 #include "cli/run_flags.h"
-#include "generate/conversation.h"
 
 namespace tandem {
 namespace {
@@ -128,11 +127,9 @@ const Chat::CommandRow Chat::kCommands[3] = {
 }  // namespace
 
 Result<int> run_chat(const RunFlags& flags, bool json) {
-  Json variables = Json::object();
-  for (const std::string& word : flags.variables) TANDEM_CHECK(add_variable(word, variables));
   TANDEM_TRY(const SideSpec spec, side_of(flags));
   TANDEM_TRY(TextModel model, open_for_run(flags, spec));
-  TANDEM_TRY(Conversation conversation, Conversation::begin(model, flags.system, std::move(variables)));
+  TANDEM_TRY(Conversation conversation, begin_conversation(flags, model));
   if (!json) print_notes(model.notes());
   stay_on_interrupt();
   TANDEM_CHECK(Chat(model, conversation, flags, json).talk());

@@ -4,7 +4,6 @@
 #include "cli/answer_printer.h"
 #include "cli/run_flags.h"
 #include "generate/compare_runs.h"
-#include "generate/conversation.h"
 #include "text/first_difference.h"
 
 namespace tandem {
@@ -62,7 +61,7 @@ void print(const ComparedRuns& runs, const TextModel& left, const TextModel& rig
 /// The prompt's ids, the same by both sides' tokenizers.
 Result<Turn> turn_of(const RunFlags& flags, const TextModel& model) {
   if (flags.chat) {
-    TANDEM_TRY(const Conversation conversation, Conversation::begin(model, flags.system));
+    TANDEM_TRY(const Conversation conversation, begin_conversation(flags, model));
     return conversation.ask(*flags.prompt);
   }
   Turn turn;

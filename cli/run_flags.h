@@ -2,7 +2,7 @@
 // What the ways of `tandem run` share.
 
 #include "cli/command.h"
-#include "generate/text_model.h"
+#include "generate/conversation.h"
 
 namespace tandem {
 
@@ -31,6 +31,9 @@ Json to_json(const Answer& answer);
 /// run --chat, run --compare.
 Result<int> run_chat(const RunFlags& flags, bool json);
 Result<int> run_compare(const RunFlags& flags, bool json);
+
+/// A conversation with --system and --set.
+Result<Conversation> begin_conversation(const RunFlags& flags, const TextModel& model);
 
 /// NAME=VALUE for a chat template, the value as JSON, or as it is where it is none. Errors: usage.
 Status add_variable(const std::string& word, Json& variables);

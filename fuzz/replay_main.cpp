@@ -1,8 +1,11 @@
 // Runs a fuzzer without a fuzzing engine: over the files that are named, or else over its seeds and mutants
-// of them. The mutants are the same in every run.
+// of them. The mutants are the same in every run; `--seconds N [SEED]` makes others for that long, and leaves
+// the input of the moment in ./NAME.last, where a crash finds it.
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -48,11 +51,37 @@ std::string mutant(std::string input, const std::vector<std::string>& all, std::
   return input;
 }
 
+/// Mutants of mutants too: each seed's line goes on until it is dropped at random.
+int run_for(double seconds, uint64_t seed, const std::string& last) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto all = seeds();
+  std::mt19937_64 random(seed);
+  std::string input;
+  uint64_t count = 0;
+  double slowest = 0;
+  for (; Clock::now() < end; ++count) {
+    if (input.empty() || random() % 8 == 0) input = all[random() % all.size()];
+    input = mutant(std::move(input), all, random);
+    std::ofstream(last, std::ios::binary) << input;
+    const auto began = Clock::now();
+    run(input);
+    slowest = std::max(slowest, std::chrono::duration<double>(Clock::now() - began).count());
+  }
+  fmt::print("{} inputs in {} s from seed {}, the slowest {:.2f} s\n", count, seconds, seed, slowest);
+  return 0;
+}
+
 }  // namespace
 }  // namespace tandem::fuzz
 
 int main(int argc, char** argv) {
   using namespace tandem::fuzz;
+  if (argc > 2 && std::string_view(argv[1]) == "--seconds") {
+    const std::string program = argv[0];
+    return run_for(std::atof(argv[2]), argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1,
+                   program.substr(program.rfind('/') + 1) + ".last");
+  }
   for (int i = 1; i < argc; ++i) {
     std::ifstream file(argv[i], std::ios::binary);
     if (!file) {

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import unittest
 
 import numpy as np
@@ -257,6 +258,43 @@ class Graphs(Frameworks):
         self.assertLess(max(n.attr["value"].tensor.ByteSize() for n in all_nodes(out) if n.op == "Const"), 1_000_000)
         new = tandem("run", out, "--tokens", "1,2", "--max-new-tokens", "1", "--engine", "tf").out
         self.assertEqual(new.strip(), "0")  # all logits are zero
+
+
+
+class Text(Frameworks):
+    def tokenizer_of(self, tokens):
+        """A tokenizer.json whose vocabulary is that many characters, "A" the first."""
+        vocabulary = {chr(ord("A") + i): i for i in range(tokens)}
+        model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+                 "byte_fallback": False, "ignore_merges": False, "vocab": vocabulary, "merges": []}  # fmt: skip
+        parts = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+        return json.dumps({"version": "1.0", "added_tokens": [], "model": model} | dict.fromkeys(parts))
+
+    def test_T07_rows_beyond_the_tokenizer_are_kept_and_never_chosen(self):
+        c = TL | {"vocab_size": 40}
+        source = write_folder(self.scratch / "source", c)
+        (source / "tokenizer.json").write_text(self.tokenizer_of(33))
+        asked = ("--engine", "torch", "--threads", "1", "--max-new-tokens", "4", "--json")
+        usual = run("run", source, "--tokens", "0,1", *asked).json["tokens"]
+        entries = weights(c)
+        head = np.frombuffer(entries["lm_head.weight"][2], np.float32).reshape(40, 16).copy()
+        head[[usual[0], 38]] = head[[38, usual[0]]]  # now a row that no token has is the most likely one
+        shutil.rmtree(source)
+        write_folder(source, c, entries | {"lm_head.weight": f32((40, 16), list(map(float, head.reshape(-1))))})
+        (source / "tokenizer.json").write_text(self.tokenizer_of(33))
+        self.assertEqual(run("run", source, "--tokens", "0,1", *asked).json["tokens"][0], 38)
+        written = run("run", source, "AB", *asked).json
+        self.assertEqual(written["prompt"], [0, 1])
+        self.assertLess(max(written["tokens"]), 33)
+        out, back = self.scratch / "out", self.scratch / "back"
+        tandem("convert", source, out)
+        self.assertLess(max(run("run", out, "AB", "--max-new-tokens", "4", "--json").json["tokens"]), 33)
+        tandem("convert", out, back)
+        self.assert_same_checkpoint(source, back)
+        (source / "tokenizer.json").write_text(self.tokenizer_of(41))
+        refused = run("run", source, "AB", *asked)
+        self.assertEqual(refused.code, 65)
+        self.assertIn("the tokenizer has 41 tokens, 1 of them with ids from 40 on, for which the model has no row", refused.err)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from common import ROOT, TANDEM, TINY_FP8, Case, config, run, tandem, tensors
+from common import ROOT, TANDEM, TINY, TINY_FP8, Case, config, run, tandem, tensors
 from tiny import TL, TV3, bf16, f32, header_bytes, safetensors, weights, write_folder, write_index
 
 MIB = 1 << 20
@@ -692,6 +692,21 @@ def varint(number):
         out.append(number & 127 | 128)
         number >>= 7
     return bytes(out + bytes([number]))
+
+
+
+class Text(Case):
+    def test_T03_the_tokenizer_file_wins_over_the_class_label(self):
+        model = shutil.copytree(TINY, self.scratch / "model")  # byte-level; its config names LlamaTokenizerFast
+        (self.scratch / "text.jsonl").write_text('"How are you doing?"\n')
+        read = tandem("tokenize", "--tokenizer", model, "--jsonl", self.scratch / "text.jsonl")
+        self.assertIn("names the class LlamaTokenizerFast, which cuts texts at blanks; tokenizer.json cuts them into bytes, and is followed", read.err)
+        (self.scratch / "ids.jsonl").write_text(read.out)
+        self.assertEqual(tandem("tokenize", "--tokenizer", model, "--decode", "--jsonl", self.scratch / "ids.jsonl").out, '"How are you doing?"\n')
+        config = model / "tokenizer_config.json"
+        config.write_text(config.read_text().replace("LlamaTokenizerFast", "PreTrainedTokenizerFast"))
+        same = tandem("tokenize", "--tokenizer", model, "--jsonl", self.scratch / "text.jsonl")
+        self.assertEqual((same.out, same.err), (read.out, ""))
 
 
 if __name__ == "__main__":

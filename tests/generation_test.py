@@ -51,13 +51,18 @@ class Generation(Case):
 
     def test_without_a_tokenizer_text_is_left_out_and_said_to_be(self):
         bare = shutil.copytree(TINY, self.scratch / "bare", ignore=shutil.ignore_patterns("tokenizer*"))
-        report = verify(f"hf:{bare}", f"tf:{self.tf}", "--levels", "generation,model", "--prompts", "4", "--max-new-tokens", "3")["levels"]
+        tandem("convert", bare, self.scratch / "bare.tf")
+        report = verify(f"hf:{bare}", f"tf:{self.scratch / 'bare.tf'}", "--levels", "generation,model", "--prompts", "4", "--max-new-tokens", "3")["levels"]
         level = report["generation"]
         self.assertEqual((level["equal"], level["prompts"], level["bleu"]), (True, 4, None))
         self.assertEqual([line.split(":")[0] for line in level["skipped"]], ["text prompts", "BLEU"])
         self.assertIn("has no tokenizer.json", level["skipped"][0])
         self.assertEqual(report["model"]["skipped"], [f"text probe: {bare} has no tokenizer.json"])
         self.assertNotIn("text", [probe["name"] for probe in report["model"]["probes"]])
+
+        report = verify(f"hf:{bare}", f"tf:{self.tf}", "--levels", "model", "--no-float64")
+        self.assertIn("text", [probe["name"] for probe in report["levels"]["model"]["probes"]])
+        self.assertIn(f"{bare} has no tokenizer.json: texts were read by the other side's tokenizer", report["notes"])
 
     def test_the_users_prompts_are_continued_in_place_of_ours(self):
         prompts = self.scratch / "prompts.txt"
@@ -72,8 +77,8 @@ class Generation(Case):
     def test_two_sides_without_transformers(self):
         report = verify(f"torch:{TINY}", f"tf:{self.tf}", *LEVEL, "--prompts", "6", "--max-new-tokens", "4")
         level = report["levels"]["generation"]
-        self.assertEqual((level["equal"], level["prompts"], level["bleu"]), (True, 6, None))
-        self.assertIn("no hf engine takes part", level["skipped"][0])
+        self.assertEqual((level["equal"], level["bleu"], level["skipped"]), (True, 1, []))
+        self.assertGreater(level["prompts"], 6 + 20)  # texts besides, by the tokenizer of the files
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class Readme(Case):
         (self.scratch / "examples").symlink_to(ROOT / "examples")
         environment = os.environ | {"PATH": f"{TANDEM.parent}:{os.environ['PATH']}"}
         steps = list(tour())
-        self.assertEqual(len(steps), 6)
+        self.assertEqual(len(steps), 7)
         for command, printed in steps:
             done = subprocess.run(command, shell=True, cwd=self.scratch, env=environment, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)

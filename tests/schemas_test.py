@@ -138,6 +138,15 @@ class Schemas(Case):
         tandem("convert", TINY, self.scratch / "tf")
         for model in (TINY, self.scratch / "tf"):
             self.valid("run", tandem("run", model, "--tokens", "0,335", "--max-new-tokens", "2", "--json").json)
+        short = ("--max-new-tokens", "2", "--json")
+        written = self.valid("run", tandem("run", TINY, "def", *short).json)
+        self.refused("run", written | {"more": 1})
+        self.valid("run", tandem("run", TINY, "def", "--stop", written["text"][-1], *short).json)
+        self.valid("run", tandem("run", TINY, "--chat", "def", *short).json)
+        self.valid("run-compare", tandem("run", TINY, "def", "--compare", "torch", *short).json)
+        tandem("plant", "rotary.pairing", self.scratch / "tf", self.scratch / "bad")
+        parted = self.valid("run-compare", run("run", TINY, "def area(width, height):", "--compare", self.scratch / "bad", "--max-new-tokens", "8", "--json").json)
+        self.assertIsNotNone(parted["first_difference"])
 
     def test_record_and_verify_of_a_dump(self):
         dump = self.scratch / "a.dump"

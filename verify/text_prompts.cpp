@@ -144,6 +144,18 @@ part of the day she liked best. There was no reason to expect anything else, and
 people who had never met had given the same answer to a hard question.
 )";
 
+Status same_ids_as_library(const text::Tokenizer& tokenizer, Engine& hf) {
+  TANDEM_TRY(const std::vector<int32_t> theirs, hf.encode(kLongText));
+  text::EncodeMemory memory;
+  TANDEM_TRY(const text::Encoding ours, tokenizer.encode(kLongText, memory));
+  const std::string parted =
+      text::first_difference(tokenizer, {ours.ids.begin(), ours.ids.end()}, tokenizer, theirs);
+  if (parted.empty()) return {};
+  return not_equal("verify_c13",
+                   "our tokenizer (left) and the tokenizers library (right) read a text as other ids: {}",
+                   parted);
+}
+
 void add_text_probe(const SideText& side, uint64_t vocab_size, std::vector<Probe>& probes,
                     std::vector<std::string>& skipped) {
   TextIds text = encode_texts(side, std::span(&kLongText, 1), vocab_size);

@@ -34,6 +34,11 @@ TextIds encode_texts(const SideText& side, std::span<const std::string_view> tex
 /// (verify_c12) with the first text and position that differ.
 Status same_ids(const SideText& left, const SideText& right);
 
+/// The tokenizers library, in an hf engine, makes the same ids of our long text as our own tokenizer does,
+/// the start token that tokenizer_config.json asks for aside. Errors: not_equal (verify_c13) with the first
+/// position that differs; the engine's, that it cannot read the file (invalid) among them.
+Status same_ids_as_library(const text::Tokenizer& tokenizer, Engine& hf);
+
 /// The long text as a probe, "text", added to `probes`; or why there is none.
 void add_text_probe(const SideText& side, uint64_t vocab_size, std::vector<Probe>& probes,
                     std::vector<std::string>& skipped);

@@ -68,6 +68,35 @@ TEST(TextPrompts, T13OneSideWithAStartTokenIsFoundBeforeAnyLogits) {
             R"(position 0 is 256 "<s>" on the left and 84 "T" on the right)");
 }
 
+/// An hf engine whose tokenizer makes other ids from some place on.
+class FakeLibrary : public Engine {
+ public:
+  explicit FakeLibrary(size_t wrong_at) : wrong_at_(wrong_at) {}
+  const EngineInfo& info() const override { return info_; }
+  Result<HostTensors> run(const std::string&, const HostTensors&, const std::vector<std::string>&) override {
+    return HostTensors{};
+  }
+  Result<std::vector<int32_t>> encode(std::string_view text) override {
+    std::vector<int32_t> ids(text.begin(), text.end());
+    if (wrong_at_ < ids.size()) ids[wrong_at_] = 33;
+    return ids;
+  }
+
+ private:
+  EngineInfo info_;
+  size_t wrong_at_;
+};
+
+TEST(TextPrompts, TheLibraryMustReadTheTextAlike) {
+  const text::ModelText model = *side(bytes_with_start()).model;
+  FakeLibrary same(size_t(-1)), other(4);
+  EXPECT_TRUE(same_ids_as_library(model.tokenizer, same).ok());
+  const Status parted = same_ids_as_library(model.tokenizer, other);
+  ASSERT_FALSE(parted.ok());
+  EXPECT_EQ(parted.error().rule, "verify_c13");
+  EXPECT_THAT(parted.error().text, HasSubstr(R"(position 4 is 104 "h" on the left and 33 "!" on the right)"));
+}
+
 TEST(TextPrompts, ASideWithoutATokenizerIsNoDifference) {
   EXPECT_TRUE(same_ids(side(""), side(bytes_with_start())).ok());
 }

@@ -92,13 +92,15 @@ struct Running {
   bool right_is_reference = false;
   bool reference_has_margins = false;  ///< it tells routing margins
   std::string dump;                    ///< the file whose probes are compared, if a dump takes part
-  SideText text;                       ///< a side's tokenizer
+  SideText left_text, right_text;      ///< each side's tokenizer
   Model model;
   DType lowest = DType::f32;
   /// Starts the contract in float64; null where it cannot be had. Empty where it is not wanted.
   std::function<Result<std::unique_ptr<Engine>>()> start_exact;
   std::unique_ptr<Engine> exact;  ///< see exact_engine
 
+  /// The tokenizer that reads texts.
+  const SideText& text() const { return left_text.model || !right_text.model ? left_text : right_text; }
   Engine& reference() const { return right_is_reference ? *right : *left; }
   Engine& other() const { return right_is_reference ? *left : *right; }
 };
@@ -157,11 +159,10 @@ void note_hidden_taps(const Sides& sides, std::vector<std::string>& notes) {
         fmt::format("taps that a side does not show were not compared: {}", fmt::join(patterns, ", ")));
 }
 
-Result<Running> start_both(const Side& left, const Side& right, DType lowest_storage, Model model,
-                           const VerifyOptions& options) {
+Status start_both(const Side& left, const Side& right, DType lowest_storage, Model model,
+                  const VerifyOptions& options, Running& running) {
   TANDEM_TRY(const EngineKind left_kind, engine_of(left));
   TANDEM_TRY(const EngineKind right_kind, engine_of(right));
-  Running running;
   EngineOptions engine = options.engine;
   engine.beside_others = true;
   // Most of a start is loading a framework, on one thread.
@@ -177,7 +178,7 @@ Result<Running> start_both(const Side& left, const Side& right, DType lowest_sto
   if (left.dump || right.dump) running.dump = (left.dump ? left : right).opened.path;
   running.model = std::move(model);
   running.lowest = lower_of(lower_of(compute_of(left), compute_of(right)), lowest_storage);
-  return running;
+  return {};
 }
 
 ModelLevelOptions model_options(const Running& running, const VerifyOptions& options) {
@@ -207,7 +208,7 @@ Status model_level(Running& running, std::vector<Probe> probes, const VerifyOpti
                    VerifyReport& report) {
   std::vector<std::string> skipped;
   if (options.tokens_file.empty() && running.dump.empty()) {
-    add_text_probe(running.text, running.model.vocab_size, probes, skipped);
+    add_text_probe(running.text(), running.model.vocab_size, probes, skipped);
   }
   report.basis.prompts.push_back(prompt_set("model", probes, source_of(running, options), kProbeSeed));
   ModelLevelOptions level = model_options(running, options);
@@ -216,7 +217,7 @@ Status model_level(Running& running, std::vector<Probe> probes, const VerifyOpti
   if (!compared.ok() && compared.error().kind != ErrorKind::not_equal) return std::move(compared).error();
   report.model = compared.ok() ? std::move(compared).value() : not_comparable(compared.error());
   report.model->skipped = std::move(skipped);
-  if (running.text.model) add_pieces(*report.model, probes, running.text.model->tokenizer);
+  if (running.text().model) add_pieces(*report.model, probes, running.text().model->tokenizer);
   return {};
 }
 
@@ -234,7 +235,7 @@ std::vector<Prompt> prompts_for(const Running& running, const std::vector<Probe>
     return prompts;
   }
   add("random ids", random_prompts(running.model.vocab_size, options.random_prompts));
-  TextIds texts = encode_texts(running.text, kShortTexts, running.model.vocab_size);
+  TextIds texts = encode_texts(running.text(), kShortTexts, running.model.vocab_size);
   if (!texts.skipped.empty()) skipped.push_back("text prompts: " + texts.skipped);
   add("text", std::move(texts.rows));
   return prompts;
@@ -250,8 +251,8 @@ std::vector<Probe> probes_of(const std::vector<Prompt>& prompts) {
 
 /// What makes text of ids; null where nothing can, for a reason that is added.
 const text::Tokenizer* decoder(const Running& running, std::vector<std::string>& skipped) {
-  if (running.text.model) return &running.text.model->tokenizer;
-  skipped.push_back("BLEU: " + running.text.skipped);
+  if (running.text().model) return &running.text().model->tokenizer;
+  skipped.push_back("BLEU: " + running.text().skipped);
   return nullptr;
 }
 
@@ -378,18 +379,35 @@ VerifyOptions levels_of_dumps(const Side& left, const Side& right, VerifyOptions
   return options;
 }
 
-/// The tokenizer of the sides: the left one's, or the right one's where that has none. Errors: not_equal
-/// (verify_c12) both have one, texts will be read, and they read them as other ids.
-Result<SideText> text_of_both(const Side& left, const Side& right, const VerifyOptions& options,
-                              std::vector<std::string>& notes) {
-  SideText from_left = text_of(left.opened), from_right = text_of(right.opened);
+/// Both sides read our texts as the same ids, where texts will be read. Errors: not_equal (verify_c12).
+Status check_texts(const Side& left, const Side& right, const Running& running, const VerifyOptions& options,
+                   std::vector<std::string>& notes) {
   const bool texts_are_read =
       options.tokens_file.empty() && !left.dump && !right.dump && (options.model || options.generation);
-  if (texts_are_read) TANDEM_CHECK(same_ids(from_left, from_right));
-  if (texts_are_read && from_left.model.has_value() != from_right.model.has_value())
-    notes.push_back(fmt::format("{}: texts were read by the other side's tokenizer",
-                                from_left.model ? from_right.skipped : from_left.skipped));
-  return from_left.model ? std::move(from_left) : std::move(from_right);
+  if (!texts_are_read) return {};
+  TANDEM_CHECK(same_ids(running.left_text, running.right_text));
+  if (running.left_text.model.has_value() != running.right_text.model.has_value())
+    notes.push_back(
+        fmt::format("{}: texts were read by the other side's tokenizer",
+                    running.left_text.model ? running.right_text.skipped : running.left_text.skipped));
+  return {};
+}
+
+/// Where an hf side takes part, the tokenizers library reads them alike too; that it cannot read the file is
+/// a note. Errors: verify_c13, and that the worker is gone.
+Status check_library(const Side& left, const Side& right, const Running& running,
+                     std::vector<std::string>& notes) {
+  const auto check = [&](const Side& side, const SideText& text, Engine& engine) -> Status {
+    TANDEM_TRY(const EngineKind kind, engine_of(side));
+    if (kind != EngineKind::hf || !text.model) return {};
+    const Status same = same_ids_as_library(text.model->tokenizer, engine);
+    const bool unread = !same.ok() && (same.error().kind == ErrorKind::invalid ||
+                                       same.error().kind == ErrorKind::unsupported);
+    if (unread) notes.push_back("our tokenizer was not held to the tokenizers library: " + same.error().text);
+    return unread ? Status() : same;
+  };
+  TANDEM_CHECK(check(left, running.left_text, *running.left));
+  return check(right, running.right_text, *running.right);
 }
 
 /// The levels that run both sides. Takes out of `options` those that a side cannot take part in.
@@ -397,9 +415,12 @@ Status run_levels(const FileSystem& files, const Side& left, const Side& right, 
                   VerifyOptions& options, VerifyReport& report) {
   TANDEM_TRY(Model model, model_of_both(left, right, options, report.notes));
   TANDEM_TRY(std::vector<Probe> probes, probes_for(files, left, right, model, options));
-  TANDEM_TRY(SideText text, text_of_both(left, right, options, report.notes));
-  TANDEM_TRY(Running running, start_both(left, right, lowest_storage, std::move(model), options));
-  running.text = std::move(text);
+  Running running;
+  running.left_text = text_of(left.opened);
+  running.right_text = text_of(right.opened);
+  TANDEM_CHECK(check_texts(left, right, running, options, report.notes));
+  TANDEM_CHECK(start_both(left, right, lowest_storage, std::move(model), options, running));
+  if (options.model || options.generation) TANDEM_CHECK(check_library(left, right, running, report.notes));
   TANDEM_CHECK(keep_shown_levels(running, options, report.notes));
   TANDEM_TRY(probes, runnable(running, std::move(probes), report.notes));
   const Side& reference = running.right_is_reference ? right : left;
