@@ -241,6 +241,7 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
              {"dtype", options.dtype},
              {"accepted_keys", join_names({options.accepted_keys.begin(), options.accepted_keys.end()})}};
   if (options.stream) load["stream"] = "1";
+  if (options.compiled) load["compiled"] = "1";
   auto reply = process->call({load, {}}, options.timeout_s);
   if (!reply.ok()) {
     Error error = std::move(reply).error();

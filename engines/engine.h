@@ -5,7 +5,7 @@
 //
 // Protocol: a Unix socket pair (the worker's is file descriptor 3). Every message, both ways, is a u64 LE
 // length and one safetensors file whose __metadata__ holds the words:
-//   -> op=load path=... [threads=N] [stream=1]      <- ok=1 engine=tensorflow version=2.21.0 ...
+//   -> op=load path=... [threads=N] [stream=1] [compiled=1]      <- ok=1 engine=tensorflow version=2.21.0 ...
 //   -> op=encode (text: u8 [bytes])                 <- ok=1 (ids: i32 [tokens])       hf alone, and
 //   -> op=decode (ids: i32 [tokens])                <- ok=1 (text: u8 [bytes])        likewise
 //   -> op=run entry=... outputs=a,b [tokens=last] (tensors: the inputs)   <- ok=1 (tensors: the outputs asked
@@ -44,6 +44,7 @@ struct EngineOptions {
                         ///< time (docs/streaming.md); results are the same
   bool beside_others = false;  ///< other engines compute at the same time: waiting threads sleep
   bool shielded = false;       ///< a Ctrl-C at the terminal does not reach the worker, and so ends no call
+  bool compiled = false;  ///< last_logits through the signatures that XLA compiles (tf; docs/generation.md)
   std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 

@@ -96,13 +96,26 @@ class Cached(Case):
         gapped = position_ids(mask).astype(np.int32) + (np.arange(9, dtype=np.int32) > 3)
         calls = [(ids[:, :5], mask[:, :5]), (ids[:, :6], mask[:, :6]), (ids[:, :7], mask[:, :7]), (other[:, :8], mask[:, :8]), (ids, mask), (ids[:1], mask[:1]),
                  (ids[:, :5], mask[:, :5]), (ids[:, :6], whole_mask[:, :6]), (ids[:, :7], mask[:, :7], gapped[:, :7]), (ids[:, :8], mask[:, :8])]  # fmt: skip
-        with Worker("tf", self.scratch / "model") as worker:
-            for rows, seen, *positions in calls:
-                inputs = {"input_ids": rows, "attention_mask": seen, "position_ids": positions[0] if positions else position_ids(seen).astype(np.int32)}
-                inputs = {name: np.ascontiguousarray(value) for name, value in inputs.items()}
-                last = worker.call({"op": "run", "entry": "logits", "outputs": "logits", "tokens": "last"}, inputs)[1]["logits"]
-                whole = worker.run("logits", inputs, ["logits"])["logits"][:, -1:]
-                np.testing.assert_allclose(last, whole, atol=ABSOLUTE / 2, rtol=0)
+        for words in ({}, {"compiled": "1"}):
+            with Worker("tf", self.scratch / "model", **words) as worker:
+                self.check_calls(worker, calls)
+
+    def check_calls(self, worker, calls, bar=ABSOLUTE):
+        for rows, seen, *positions in calls:
+            inputs = {"input_ids": rows, "attention_mask": seen, "position_ids": positions[0] if positions else position_ids(seen).astype(np.int32)}
+            inputs = {name: np.ascontiguousarray(value) for name, value in inputs.items()}
+            last = worker.call({"op": "run", "entry": "logits", "outputs": "logits", "tokens": "last"}, inputs)[1]["logits"]
+            whole = worker.run("logits", inputs, ["logits"])["logits"][:, -1:]
+            np.testing.assert_allclose(last, whole, atol=bar, rtol=0)
+
+    def test_compiled_steps_across_the_borders_of_buckets(self):
+        for source in (fixtures("llama")[0], TINY):
+            tandem("convert", source, self.scratch / source.name)
+            ids = np.random.default_rng(10).integers(0, config(source)["vocab_size"], (2, 100), np.int32)
+            mask = np.ones_like(ids)
+            mask[1, :7] = 0
+            with Worker("tf", self.scratch / source.name, compiled="1") as worker:
+                self.check_calls(worker, [(ids[:, :n], mask[:, :n]) for n in [*range(62, 67), *range(95, 99)]], 2 * ABSOLUTE)
 
     def test_a_mask_of_another_length_is_refused(self):
         source = fixtures("llama")[0]

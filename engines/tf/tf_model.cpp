@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engines/seen_rows.h"
-#include "engines/tf/signature.h"
+#include "engines/tf/steps.h"
 #include "engines/tf/stream_graph.h"
 #include "formats/saved_model/saved_model.h"
 
@@ -32,9 +32,6 @@ ErrorKind kind_of(int code) {
     if (entry.code == code) return entry.kind;
   return ErrorKind::unavailable;
 }
-
-template <class T>
-using Owned = std::unique_ptr<T, void (*)(T*)>;
 
 class StatusBox {
  public:
@@ -63,7 +60,7 @@ class TfModel : public ServedModel {
     if (session_ != nullptr) api_.TF_DeleteSession(session_, status.get());
   }
 
-  Status load(const std::string& path, int threads) {
+  Status load(const std::string& path, int threads, bool compiled) {
     StatusBox status(api_);
     TANDEM_TRY(const auto options, session_options(threads));
     const Owned<TF_Buffer> meta_graph(api_.TF_NewBuffer(), api_.TF_DeleteBuffer);
@@ -74,7 +71,12 @@ class TfModel : public ServedModel {
     TANDEM_TRY(signatures_,
                signatures_of({static_cast<const std::byte*>(meta_graph->data), meta_graph->length}));
     definition_.assign(static_cast<const char*>(meta_graph->data), meta_graph->length);
-    caches_of_ = caches_of(signatures_);
+    const auto run = [this](const std::string& key, const auto& inputs) {
+      return run_signature(key, inputs);
+    };
+    steps_ = compiled ? compiled_steps(api_, signatures_, run) : growing_steps(api_, signatures_, run);
+    if (compiled && !steps_)
+      return unsupported("tf_c15", "the SavedModel has no signatures prefill_xla and decode_xla").at(path);
     return {};
   }
 
@@ -121,15 +123,11 @@ class TfModel : public ServedModel {
   }
 
   Result<HostTensors> last_logits(const HostTensors& inputs) override {
-    const bool in_steps = !stream_ && !caches_of_.empty() && positions_follow_mask(inputs);
-    if (!in_steps) return ServedModel::last_logits(inputs);
+    if (!steps_ || !positions_follow_mask(inputs)) return ServedModel::last_logits(inputs);
     const bool next = seen_.are_continued_by(inputs);
     seen_.forget();
-    auto logits = step(next ? "decode" : "prefill", inputs, next);
-    if (logits.ok())
-      seen_.remember(inputs);
-    else
-      kept_.clear();
+    TANDEM_TRY(HostTensors logits, next ? steps_->next(inputs) : steps_->begin(inputs));
+    seen_.remember(inputs);
     return logits;
   }
 
@@ -185,32 +183,22 @@ class TfModel : public ServedModel {
     std::vector<std::string> names;  ///< of what `targets` give
   };
 
-  /// Runs prefill, or decode on the last column and the caches that are kept; keeps the new ones.
-  Result<HostTensors> step(const std::string& key, const HostTensors& inputs, bool next) {
+  Result<TfTensors> run_signature(const std::string& key, const std::map<std::string, TF_Tensor*>& inputs) {
     const Signature& signature = signatures_.at(key);
     SessionRun run;
-    const HostTensor& ids = inputs.at("input_ids");
-    TANDEM_CHECK(add_feed(run, signature.inputs.at("input_ids").tensor, next ? last_column(ids) : ids));
-    TANDEM_CHECK(add_feed(run, signature.inputs.at("attention_mask").tensor, inputs.at("attention_mask")));
-    for (const auto& [present, past] : caches_of_) {
-      if (!next) break;
-      TANDEM_TRY(run.sources.emplace_back(), place(signature.inputs.at(past).tensor));
-      run.values.push_back(kept_.at(present).get());
+    for (const auto& [name, argument] : signature.inputs) {
+      if (!inputs.contains(name)) return corrupt("tf_c14", "signature {} takes {}, not asked for", key, name);
+      TANDEM_TRY(run.sources.emplace_back(), place(argument.tensor));
+      run.values.push_back(inputs.at(name));
     }
     for (const auto& [name, argument] : signature.outputs) {
       TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
       run.names.push_back(name);
     }
     TANDEM_TRY(auto results, raw_run(run));
-    HostTensors logits;
-    for (size_t i = 0; i < run.names.size(); ++i) {
-      if (run.names[i] != "logits") {
-        kept_.insert_or_assign(run.names[i], std::move(results[i]));
-        continue;
-      }
-      TANDEM_TRY(logits["logits"], from_tensorflow(*results[i], "logits"));
-    }
-    return logits;
+    TfTensors outputs;
+    for (size_t i = 0; i < run.names.size(); ++i) outputs.emplace(run.names[i], std::move(results[i]));
+    return outputs;
   }
 
   Result<Owned<TF_SessionOptions>> session_options(int threads) const {
@@ -224,7 +212,7 @@ class TfModel : public ServedModel {
 
   Status add_feed(SessionRun& run, const std::string& tensor, const HostTensor& value) const {
     TANDEM_TRY(run.sources.emplace_back(), place(tensor));
-    TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(value));
+    TANDEM_TRY(Owned<TF_Tensor> feed, to_tensorflow(api_, value));
     run.values.push_back(feed.get());
     run.feeds.push_back(std::move(feed));
     return {};
@@ -310,7 +298,7 @@ class TfModel : public ServedModel {
     TANDEM_TRY(const auto owned, raw_run(run));
     HostTensors tensors;
     for (size_t i = 0; i < run.names.size(); ++i) {
-      TANDEM_TRY(HostTensor tensor, from_tensorflow(*owned[i], run.names[i]));
+      TANDEM_TRY(HostTensor tensor, from_tensorflow(api_, *owned[i], run.names[i]));
       tensors.emplace(run.names[i], std::move(tensor));
     }
     return tensors;
@@ -328,31 +316,6 @@ class TfModel : public ServedModel {
     return output;
   }
 
-  Result<Owned<TF_Tensor>> to_tensorflow(const HostTensor& tensor) const {
-    const std::vector<int64_t> dims(tensor.shape.begin(), tensor.shape.end());
-    Owned<TF_Tensor> result(api_.TF_AllocateTensor(row(tensor.dtype).tensorflow, dims.data(),
-                                                   static_cast<int>(dims.size()), tensor.data.size()),
-                            api_.TF_DeleteTensor);
-    if (!result || api_.TF_TensorByteSize(result.get()) != tensor.data.size())
-      return make_error(ErrorKind::memory, "tf_c8", "TensorFlow did not allocate {} bytes",
-                        tensor.data.size());
-    if (!tensor.data.empty())
-      memcpy(api_.TF_TensorData(result.get()), tensor.data.data(), tensor.data.size());
-    return result;
-  }
-
-  Result<HostTensor> from_tensorflow(const TF_Tensor& tensor, const std::string& name) const {
-    const auto dtype = dtype_of_tensorflow(api_.TF_TensorType(&tensor));
-    if (!dtype)
-      return unsupported("tf_c9", "output '{}' is of DataType {}", name, api_.TF_TensorType(&tensor));
-    HostTensor result{*dtype, {}, {}};
-    for (int axis = 0; axis < api_.TF_NumDims(&tensor); ++axis)
-      result.shape.push_back(static_cast<uint64_t>(api_.TF_Dim(&tensor, axis)));
-    const auto* data = static_cast<const std::byte*>(api_.TF_TensorData(&tensor));
-    result.data.assign(data, data + api_.TF_TensorByteSize(&tensor));
-    return result;
-  }
-
   const TfApi& api_;
   Owned<TF_Graph> graph_;
   TF_Session* session_ = nullptr;
@@ -362,9 +325,8 @@ class TfModel : public ServedModel {
   std::optional<CheckpointKeys> stream_;  ///< where parts restore their variables from, when streaming
   std::map<std::string, std::vector<Imported>> parts_;
   size_t part_count_ = 0;
-  std::map<std::string, std::string> caches_of_;  ///< see caches_of; empty: no steps
-  std::map<std::string, Owned<TF_Tensor>> kept_;  ///< the caches of what was seen, by the output they were
-  SeenRows seen_;
+  std::unique_ptr<Steps> steps_;  ///< null: the model has no signatures for it
+  SeenRows seen_;                 ///< by steps_
 };
 
 }  // namespace
@@ -392,7 +354,7 @@ Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Wo
     setenv("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1", 1);
     TANDEM_CHECK(model->load_to_stream(word(words, "path"), threads));
   } else {
-    TANDEM_CHECK(model->load(word(words, "path"), threads));
+    TANDEM_CHECK(model->load(word(words, "path"), threads, word(words, "compiled") == "1"));
   }
   return std::unique_ptr<ServedModel>(std::move(model));
 }

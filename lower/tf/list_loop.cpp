@@ -77,12 +77,11 @@ Tensor list_loop(FunctionBuilder& f, LowerContext& context, const std::string& s
     list->add_type(tensorflow::DT_RESOURCE);
     shapes.push_back(std::vector<int64_t>{});
   }
-  const std::string loop =
-      f.node("While", refs,
-             {types, function_attr("cond", name + "_condition"), function_attr("body", name + "_body"),
-              shapes_attr("output_shapes", shapes), attr("parallel_iterations", int64_t{1}),
-              attr("_lower_using_switch_merge", true)},
-             "output");
+  std::vector<Attr> attributes{types, function_attr("cond", name + "_condition"),
+                               function_attr("body", name + "_body"), shapes_attr("output_shapes", shapes),
+                               attr("parallel_iterations", int64_t{1})};
+  if (!context.compiled) attributes.push_back(attr("_lower_using_switch_merge", true));
+  const std::string loop = f.node("While", refs, attributes, "output");
   TensorType stacked = item;
   stacked.shape.insert(stacked.shape.begin(), axis);
   return {f.node("TensorListStack", {FunctionBuilder::nth(loop, 2), element},

@@ -13,6 +13,7 @@ struct LowerContext {
   std::vector<tensorflow::FunctionDef>* library;  ///< helper functions are appended here
   uint64_t query_chunk = 0;  ///< attention for so many queries at a time, in a loop; 0: for all at once
   std::string function;      ///< name of the function being written, a prefix for helpers
+  bool compiled = false;     ///< for XLA: loops stay functions, which it compiles, and are not lowered
 };
 
 using LowerFunction = std::vector<Tensor> (*)(FunctionBuilder& f, const Node& node,

@@ -129,7 +129,7 @@ class Lowering {
             const std::map<std::string, TfOperand>& weights, const std::string& prefix, Form form,
             Named& taps) {
     LowerContext context{&spec_.library, form.chunked ? options_.query_chunk : 0,
-                         fmt::format("__inference_{}_{}", block.name, counter_)};
+                         fmt::format("__inference_{}_{}", block.name, counter_), form.compiled};
     std::vector<std::string> places;
     for (const Node& node : block.nodes) {
       f.scope(node.tap.empty() ? node.outputs[0] : node.tap);
@@ -190,7 +190,7 @@ class Lowering {
     std::vector<std::pair<std::string, TensorType>> taps;
   };
   const BlockFunction& block_function(const Block& block, const std::vector<DType>& storages, Form form) {
-    std::string key = fmt::format("{}/{}/{}", block.name, form.chunked, form.with_taps);
+    std::string key = fmt::format("{}/{}/{}/{}", block.name, form.chunked, form.with_taps, form.compiled);
     for (const DType storage : storages) key += "/" + std::string(name(storage));
     const auto found = functions_.find(key);
     if (found != functions_.end()) return found->second;
