@@ -25,6 +25,8 @@ std::string sha256_hex(std::span<const std::byte> bytes);
 
 /// CRC-32C (Castagnoli) of bytes, continued from the crc of what came before (0 at the start).
 uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes);
+/// The crc of two texts in a row, from the crcs of both and the second one's length.
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes);
 /// TensorFlow's and leveldb's masking: rotate right by 15, add 0xa282ead8.
 uint32_t mask_crc(uint32_t crc);
 uint32_t unmask_crc(uint32_t masked);

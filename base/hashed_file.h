@@ -1,6 +1,7 @@
 #pragma once
 // Files that know what was written into them, and files that keep nothing.
 
+#include "base/background_hash.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -9,8 +10,13 @@ namespace tandem {
 /// Of bytes that were appended to a file.
 struct FileDigest {
   uint64_t bytes = 0;
-  Sha256 sha256;
+  BackgroundSha256 sha256;
   uint32_t crc32c = 0;
+  /// Of all bytes; to be called when the last are there.
+  std::string hex() {
+    sha256.end("file");
+    return sha256.hex("file");
+  }
 };
 
 /// Passes everything on, and adds it to `digest`, which must outlive it.

@@ -72,7 +72,7 @@ Result<WrittenShard> written_shard(const DataShard& shard, FileDigest& digest, c
                                    const std::function<CastCounts(const std::string&)>& counts) {
   if (digest.bytes != shard.bytes)
     return bug("", "{}: {} bytes were written, {} were planned", shard.file, digest.bytes, shard.bytes);
-  WrittenShard written{digest.bytes, digest.sha256.hex(), digest.crc32c, {}};
+  WrittenShard written{digest.bytes, digest.hex(), digest.crc32c, {}};
   for (const TensorInfo& info : shard.tensors)
     written.tensors.push_back(
         {info.name, watched.sha256(info.name), watched.crc32c(info.name), counts(info.name), false});

@@ -87,7 +87,7 @@ TEST_F(Tasks, OtherOptionsStartFromNothing) {
   EXPECT_THAT(names(), ElementsAre("hf", "out", "whole"));
 }
 
-TEST_F(Tasks, AnotherPlanIsNotMixedIn) {
+TEST_F(Tasks, F8AnotherPlanIsNotMixedIn) {
   ASSERT_TRUE(run(plan(), 0, 2).ok());
   ConvertOptions wide = few();
   wide.dtype = DType::f32;
@@ -296,7 +296,7 @@ TEST_F(Tasks, F4KilledAtEverySyncAndRename) {
       }
 }
 
-TEST_F(Tasks, TwoProcessesOnOneShareMakeItOnce) {
+TEST_F(Tasks, F8TwoProcessesOnOneShareMakeItOnce) {
   const std::string text = plan();
   const auto lock =
       WorkFolder::open_shared(real_files(), at("out"), identity(plan_from_text(text).value()), false);

@@ -59,15 +59,16 @@ Status WatchedSource::read(std::string_view tensor, uint64_t byte_offset, std::s
     TANDEM_TRY(bytes_, bytes_of(*this, tensor));
     current_ = tensor;
     next_ = 0;
-    hash_ = std::make_unique<Sha256>();
+    hash_.begin();
     crc_ = 0;
   }
   if (current_ == tensor && next_ == byte_offset) {
-    hash_->update(out);
+    hash_.update(out);
     crc_ = tandem::crc32c(crc_, out);
     next_ += out.size();
     if (next_ == bytes_) {
-      sums_[current_] = {hash_->hex(), crc_};
+      hash_.end(current_);
+      crcs_[current_] = crc_;
       current_.clear();
     }
   }
@@ -76,14 +77,13 @@ Status WatchedSource::read(std::string_view tensor, uint64_t byte_offset, std::s
 
 std::string WatchedSource::sha256(std::string_view tensor) const {
   const std::lock_guard lock(mutex_);
-  const auto sums = sums_.find(tensor);
-  return sums == sums_.end() ? "" : sums->second.sha256;
+  return hash_.hex(tensor);
 }
 
 uint32_t WatchedSource::crc32c(std::string_view tensor) const {
   const std::lock_guard lock(mutex_);
-  const auto sums = sums_.find(tensor);
-  return sums == sums_.end() ? 0 : sums->second.crc32c;
+  const auto crc = crcs_.find(tensor);
+  return crc == crcs_.end() ? 0 : crc->second;
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 
+#include "base/background_hash.h"
 #include "base/hash.h"
 #include "base/tensor_source.h"
 
@@ -59,13 +60,9 @@ class WatchedSource : public TensorSource {
   mutable std::string current_;  // the tensor being hashed
   mutable uint64_t next_ = 0;    // byte that continues it
   mutable uint64_t bytes_ = 0;   // its size
-  mutable std::unique_ptr<Sha256> hash_;
+  mutable BackgroundSha256 hash_;
   mutable uint32_t crc_ = 0;
-  struct Sums {
-    std::string sha256;
-    uint32_t crc32c;
-  };
-  mutable std::map<std::string, Sums, std::less<>> sums_;
+  mutable std::map<std::string, uint32_t, std::less<>> crcs_;
 };
 
 }  // namespace tandem
