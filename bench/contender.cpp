@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::array kContenders{
     ContenderRow{"tf", "the SavedModel's portable signatures, by TensorFlow's C API", true, ""},
+    ContenderRow{"tf-xla", "its compiled signatures; each length is compiled before it is timed", true,
+                 "compiled"},
     ContenderRow{"transformers", "PyTorch eager: the fastest attention and experts that transformers has",
                  false, "eager"},
     ContenderRow{"torch-compile", "the same through torch.compile, with a static cache", false, "compile"},
@@ -102,7 +104,8 @@ Result<std::unique_ptr<Contender>> start_contender(const ContenderRow& row, cons
                    {"path", path},
                    {"threads", std::to_string(threads)},
                    {"dtype", "float32"},
-                   {"mode", std::string(row.mode)}};
+                   {"mode", std::string(row.mode)},
+                   {"compiled", row.mode == "compiled" ? "1" : ""}};
   TANDEM_TRY(Message reply, process->call({load, {}}, timeout_s));
   reply.words.erase("ok");
   return std::unique_ptr<Contender>(

@@ -52,7 +52,7 @@ struct LimitFlags {
 
 struct InferFlags {
   std::string model, graph, out;
-  std::vector<std::string> contenders{"transformers", "torch-compile", "tf"};
+  std::vector<std::string> contenders{"transformers", "torch-compile", "tf", "tf-xla"};
   std::vector<uint64_t> prefill{128, 512}, batches{1, 8};
   std::vector<std::string> decode{"128+512"};
   InferOptions options;
@@ -220,7 +220,7 @@ void add_bench(CLI::App& app, Session& session) {
   command
       ->add_option("--contenders", infer->contenders,
                    "Who takes part, the first being what ratios are to (default "
-                   "transformers,torch-compile,tf):" +
+                   "transformers,torch-compile,tf,tf-xla):" +
                        names)
       ->delimiter(',');
   command->add_option("--prefill", infer->prefill, "Tokens of prompts that are timed (default 128,512)")
