@@ -179,12 +179,20 @@ uint64_t count_in(const Json& config, const char* key) {
   return found != config.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
+double operations_a_token(const InferReport& report) { return 2 * report.cost.weights_a_token; }
+
+/// Where a scenario stands under the roof: what is done with a byte of weights that was read.
+double operations_per_byte(const InferReport& report, const Scenario& scenario) {
+  const uint64_t at_once = scenario.decode ? scenario.batch : scenario.batch * scenario.prompt;
+  return operations_a_token(report) * static_cast<double>(at_once) / report.cost.bytes_a_step(at_once);
+}
+
 /// Share of the limit that a speed is: of the memory's for steps, of the arithmetic's for prompts.
 double share_of_limit(const InferReport& report, const Scenario& scenario, double tokens_per_second) {
   if (scenario.decode)
     return tokens_per_second / static_cast<double>(scenario.batch) *
            report.cost.bytes_a_step(scenario.batch) / report.limits.memory_bytes_per_s;
-  return tokens_per_second * 2 * report.cost.weights_a_token / report.limits.float32_per_s;
+  return tokens_per_second * operations_a_token(report) / report.limits.float32_per_s;
 }
 
 Json to_json(const InferReport& report, const Scenario& scenario, const InferResult& result,
@@ -199,6 +207,8 @@ Json to_json(const InferReport& report, const Scenario& scenario, const InferRes
   json["tokens_per_s"] = to_json(speed);
   json["ratio"] = to_json(speed_ratio(result, reference));
   json["share_of_limit"] = share_of_limit(report, scenario, speed.median);
+  json["operations_per_s"] = speed.median * operations_a_token(report);
+  json["operations_per_byte"] = operations_per_byte(report, scenario);
   json["max_abs_error"] = result.max_abs_error;
   json["logits_rms"] = result.logits_rms;
   if (scenario.decode) {
@@ -216,8 +226,8 @@ std::string Scenario::name() const {
                 : fmt::format("prefill {}{}", prompt, rows);
 }
 
-double ModelCost::bytes_a_step(uint64_t batch) const {
-  const double share = std::min(1.0, chosen_share * static_cast<double>(batch));
+double ModelCost::bytes_a_step(uint64_t rows) const {
+  const double share = std::min(1.0, chosen_share * static_cast<double>(rows));
   return sizeof(float) * (static_cast<double>(head_and_rest) + share * static_cast<double>(experts));
 }
 

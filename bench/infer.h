@@ -35,12 +35,13 @@ struct InferOptions {
 /// that takes part, and a read of that weight for each step. Attention's own products are left out; so are
 /// the caches.
 struct ModelCost {
-  uint64_t weights = 0;        ///< all values, float32
+  uint64_t weights = 0;        ///< all values
   double weights_a_token = 0;  ///< that take part in one token's products: of experts those chosen
-  double bytes_a_step(uint64_t batch) const;  ///< read for one step of that many rows, at most all experts
-  uint64_t head_and_rest = 0;                 ///< read in every step
-  uint64_t experts = 0;                       ///< values of all routed experts
-  double chosen_share = 1;                    ///< of the experts, for one token
+  uint64_t head_and_rest = 0;  ///< read in every step
+  uint64_t experts = 0;        ///< values of all routed experts
+  double chosen_share = 1;     ///< of the experts, for one token
+  /// Float32 weights read for one step of that many rows, or for a prompt of that many tokens: at most all.
+  double bytes_a_step(uint64_t rows) const;
 };
 
 /// One contender in one scenario.

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/signals.h"
 #include "bench/infer.h"
+#include "bench/page.h"
 #include "cli/command.h"
 #include "convert/convert.h"
 #include "convert/open_model.h"
@@ -44,14 +45,14 @@ constexpr const char* kInferFooter =
     "Examples:\n"
     "  tandem bench infer ./smollm2\n"
     "  tandem bench infer ./smollm2 --contenders transformers,tf --prefill 512 --decode 128+64 --rounds 9\n"
-    "  tandem bench infer ./v3-4 --graph ./v3-4.savedmodel --threads 2 --out v3-4.bench.json\n";
+    "  tandem bench infer ./v3-4 --graph ./v3-4.savedmodel --threads 2 --report v3-4.html\n";
 
 struct LimitFlags {
   LimitOptions options;
 };
 
 struct InferFlags {
-  std::string model, graph, out;
+  std::string model, graph, out, page;
   std::vector<std::string> contenders{"transformers", "torch-compile", "tf", "tf-xla"};
   std::vector<uint64_t> prefill{128, 512}, batches{1, 8};
   std::vector<std::string> decode{"128+512"};
@@ -188,6 +189,9 @@ Result<int> infer_command(InferFlags& flags, bool json) {
   if (!flags.out.empty()) {
     TANDEM_CHECK(write_text(real_files(), flags.out, result.dump(1) + "\n"));
   }
+  if (!flags.page.empty()) {
+    TANDEM_CHECK(write_text(real_files(), flags.page, bench_page(result)));
+  }
   if (json)
     print_json(result);
   else
@@ -233,6 +237,7 @@ void add_bench(CLI::App& app, Session& session) {
       ->check(whole_number());
   command->add_option("--rounds", infer->options.rounds, "Rounds (default 5)")->check(positive_number());
   command->add_option("--out", infer->out, "Write the JSON to a file too");
+  command->add_option("--report", infer->page, "Write a page to look at: speeds, and a roofline");
   command->callback([infer, &session] { session.outcome = infer_command(*infer, session.json); });
 }
 

@@ -2,6 +2,7 @@
 
 import unittest
 
+from browser import Page
 from common import TINY, Case, fixtures, run, tandem
 from schemas_test import problems
 
@@ -36,6 +37,15 @@ class Bench(Case):
                         self.assertLess(result["max_abs_error"], 1e-4)
                         if scenario["what"] == "decode":
                             self.assertEqual(result["same_tokens"] == 7, not result["near_tie"])
+
+    def test_the_page_draws_its_charts(self):
+        path = self.scratch / "bench.html"
+        self.infer(fixtures("llama", 1)[0], "--contenders", "transformers,tf", "--report", path)
+        with Page() as page:
+            page.open(path.as_uri(), "document.documentElement.dataset.drawn === 'yes'")
+            self.assertEqual(page.evaluate("[...document.querySelectorAll('figure svg')].map((svg) => svg.querySelectorAll('path').length > 10)"), [True, True])
+            self.assertEqual(page.messages, [])
+            self.assertEqual([url for url in page.requests if not url.startswith("file:")], [])
 
     def test_another_model_is_not_timed(self):
         model = fixtures("llama", 1)[0]

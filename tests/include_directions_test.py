@@ -21,7 +21,7 @@ MAY_USE = {
     "engines": ["lower", "formats", "arch"],
     "verify": ["convert", "engines", "faults", "text"],
     "generate": ["verify", "text"],
-    "bench": ["engines"],
+    "bench": ["verify"],
     "cli": ["generate", "kinship", "text", "bench"],
     "fuzz": ["verify", "text"],
 }
