@@ -152,9 +152,14 @@ class Bench {
         auto& [name, contender] = contenders_[i];
         TANDEM_CHECK(
             step(fmt::format("{}: round {} of {}, {}", scenario.name(), round + 1, options_.rounds, name)));
-        TANDEM_TRY(const TimedAnswer answer, contender->time(what(scenario), ids, scenario.steps));
-        note_memory(name, answer);
-        results[i].seconds.push_back(answer.seconds);
+        auto answer = contender->time(what(scenario), ids, scenario.steps);
+        if (!answer.ok()) {
+          if (i == 0) return std::move(answer).error();
+          results[i].failure = answer.error().message();
+          continue;
+        }
+        note_memory(name, answer.value());
+        results[i].seconds.push_back(answer.value().seconds);
       }
     report_.results.emplace_back(scenario, std::move(results));
     return {};
