@@ -41,11 +41,11 @@ class SmolLM2(Case):
 
     def streamed(self, *arguments):
         """What each read from the program's output gave."""
-        process = subprocess.Popen([str(part) for part in (TANDEM, *arguments)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         pieces = []
-        while piece := os.read(process.stdout.fileno(), 65536):
-            pieces.append(piece.decode())
-        self.assertEqual(process.wait(timeout=60), 0)
+        with subprocess.Popen([str(part) for part in (TANDEM, *arguments)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            while piece := os.read(process.stdout.fileno(), 65536):
+                pieces.append(piece.decode())
+        self.assertEqual(process.returncode, 0)
         return pieces
 
 
