@@ -11,7 +11,10 @@ namespace tandem {
 namespace {
 
 constexpr const char* kFooter =
-    "Continues a text, token by token, the most likely one each time. The tokenizer, the stop tokens and the "
+    "Continues a text, token by token: the most likely one each time, or with --temperature one drawn by the "
+    "rules of\n"
+    "docs/sampling.md, where one --seed is one text whatever the engine. The tokenizer, the stop tokens and "
+    "the "
     "chat template\n"
     "are the model's own (docs/run.md); what its generation_config.json asks for and is not done is said on "
     "stderr.\n"
@@ -19,6 +22,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  tandem run ./SmolLM2-135M-Instruct \"The capital of France is\"\n"
     "  tandem run ./smollm2.savedmodel \"1, 2, 4, 8,\" --max-new-tokens 20 --stop 64\n"
+    "  tandem run ./SmolLM2-135M-Instruct \"Once\" --temperature 0.8 --top-p 0.95 --seed 7\n"
     "  tandem run ./SmolLM2-135M-Instruct --chat\n"
     "  tandem run ./SmolLM2-135M-Instruct --chat \"What is a tandem?\"       one answer, without a dialogue\n"
     "  tandem run ./SmolLM2-135M-Instruct \"Once\" --compare tf:./smollm2.savedmodel   where do they part?\n"
@@ -63,7 +67,7 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
     progress.show(++steps, options.max_new_tokens);
     return true;
   };
-  TANDEM_TRY(const Generated made, generate(greedy(*engine), prompt, options));
+  TANDEM_TRY(const Generated made, generate(sampled(*engine, flags.sampling), prompt, options));
   if (json)
     print_json(Json{{"tokens", made.ids},
                     {"finish_reason", name(made.finish)},
@@ -101,8 +105,8 @@ Result<int> run_text(const RunFlags& flags, bool json) {
     if (!flags.chat) printer.aside(prompt);
     options.show = [&](const text::Part& part) { printer.show(part); };
   }
-  TANDEM_TRY(const Answer made,
-             answer(greedy(*model.engine, model.allowed), model.text.tokenizer, ids, options));
+  TANDEM_TRY(const Answer made, answer(sampled(*model.engine, flags.sampling, model.allowed),
+                                       model.text.tokenizer, ids, options));
   if (!json) {
     printer.end();
     return 0;
@@ -123,6 +127,13 @@ Status check_flags(const RunFlags& flags) {
   if (!flags.chat && !flags.system.empty()) return usage("", "--system needs --chat");
   if (!flags.chat && !flags.variables.empty()) return usage("", "--set needs --chat");
   if (tokens && !flags.wishes.stop_strings.empty()) return usage("", "--stop needs a text, not --tokens");
+  const SamplingOptions& sampling = flags.sampling;
+  TANDEM_CHECK(check(sampling));
+  const bool draws = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0 || sampling.seed > 0;
+  if (sampling.temperature == 0 && draws)
+    return usage("", "--top-k, --top-p, --min-p and --seed need a --temperature above 0");
+  if (!flags.compare.empty() && (sampling.temperature > 0 || sampling.repetition_penalty != 1))
+    return usage("", "--compare compares the most likely tokens: no sampling beside it");
   return {};
 }
 
@@ -194,6 +205,20 @@ void add_run(CLI::App& app, Session& session) {
   command->add_option("--engine", flags->engine,
                       "tf, torch or hf (default: tf for a SavedModel, hf for a folder)");
   command->add_option("--threads", flags->options.threads, "Threads of the engine (default: the framework's)")
+      ->check(whole_number());
+  command->add_flag("--compiled", flags->options.compiled,
+                    "tf: steps that XLA compiles, for a few lengths (docs/generation.md)");
+  command->add_option("--temperature", flags->sampling.temperature,
+                      "Draw tokens, from logits divided by it (default 0: the most likely token)");
+  command->add_option("--top-k", flags->sampling.top_k, "Draw from so many of the most likely tokens")
+      ->check(whole_number());
+  command->add_option("--top-p", flags->sampling.top_p,
+                      "Draw from the most likely that have this probability");
+  command->add_option("--min-p", flags->sampling.min_p,
+                      "Draw from those this likely, beside the most likely");
+  command->add_option("--repetition-penalty", flags->sampling.repetition_penalty,
+                      "Divides the logits of tokens that were there (default 1)");
+  command->add_option("--seed", flags->sampling.seed, "Another seed, another text (default 0)")
       ->check(whole_number());
   command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");
   add_accepted_keys(*command, flags->accepted_keys);

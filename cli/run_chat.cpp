@@ -17,7 +17,7 @@ class Chat {
         conversation_(conversation),
         flags_(flags),
         json_(json),
-        next_(greedy(*model.engine, model.allowed)),
+        next_(sampled(*model.engine, flags.sampling, model.allowed)),
         lines_("> ") {}
 
   Status talk() {

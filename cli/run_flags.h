@@ -16,6 +16,7 @@ struct RunFlags {
   std::string engine;
   std::string compare;  ///< the other side of a comparison
   AnswerWishes wishes;
+  SamplingOptions sampling{.temperature = 0};
   EngineOptions options;
   std::vector<std::string> accepted_keys;
 };

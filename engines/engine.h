@@ -71,7 +71,8 @@ class Engine {
   virtual Result<std::string> decode(std::span<const int32_t> ids);
   /// The logits of each row's last token, f32 [batch, 1, vocab]: entry "logits", of which nothing else
   /// travels. Rows are padded on the left. Asked for the rows of the call before and one token more in each,
-  /// an engine that can keep a cache runs that token alone (tf, where the model has the signatures).
+  /// an engine that can keep a cache runs that token alone (torch; tf, where the model has the
+  /// signatures).
   virtual Result<HostTensors> last_logits(const HostTensors& inputs);
   /// Runs an entry: "logits" with input_ids, attention_mask, position_ids (i32 [batch, tokens]) -> logits f32
   /// [batch, tokens, vocab]; "logits_forced" with forced_experts i32 [batch, moe_layers, tokens, top_k]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tandem {
 
@@ -13,6 +14,17 @@ NextToken greedy(Engine& engine, std::vector<bool> allowed) {
       return not_equal("verify_c4", "the logits hold NaN");
     keep_allowed(logits.values, allowed);
     return most_likely(logits.values);
+  };
+}
+
+NextToken sampled(Engine& engine, const SamplingOptions& options, std::vector<bool> allowed) {
+  return [&engine, options, allowed = std::move(allowed),
+          step = uint64_t{0}](const std::vector<int32_t>& ids) mutable -> Result<int32_t> {
+    TANDEM_TRY(NextLogits logits, next_logits(engine, {ids}));
+    if (!allowed.empty())
+      for (size_t id = 0; id < logits.values.size(); ++id)
+        if (id >= allowed.size() || !allowed[id]) logits.values[id] = -std::numeric_limits<float>::infinity();
+    return sample_token(logits.values, ids, options, 0, step++);
   };
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // Token after token, by any engine.
 
+#include "generate/sampling.h"
 #include "verify/next_logits.h"
 
 namespace tandem {
@@ -9,9 +10,13 @@ namespace tandem {
 /// grows by the token that was given.
 using NextToken = std::function<Result<int32_t>(const std::vector<int32_t>& ids)>;
 
-/// The most likely token (the lowest id of equals) among the allowed ones (see keep_allowed); each step runs
-/// the whole sequence. `engine` must outlive it. Errors: the engine's; verify_c4 odd or NaN logits.
+/// The most likely token (the lowest id of equals) among the allowed ones (see keep_allowed). `engine` must
+/// outlive it. Errors: the engine's; verify_c4 odd or NaN logits.
 NextToken greedy(Engine& engine, std::vector<bool> allowed = {});
+
+/// By the rules of docs/sampling.md, among the allowed ones; its calls are the steps of row 0. Options must
+/// have been checked. Errors: the engine's; those of sample_token.
+NextToken sampled(Engine& engine, const SamplingOptions& options, std::vector<bool> allowed = {});
 
 /// Why the tokens end.
 enum class Finish { stop_token, stop_string, length, interrupted };

@@ -55,11 +55,11 @@ class Cached(Case):
             np.testing.assert_allclose(steps(in_c(worker), ids, mask, begin), found, atol=ABSOLUTE / 4, rtol=0)
         return model
 
-    def test_llama(self):
+    def test_R15_llama(self):
         for number in (0, 1):
             self.check(fixtures("llama")[number], tokens=14, begin=6)
 
-    def test_deepseek_v3_past_the_yarn_boundary(self):
+    def test_R15_deepseek_v3_past_the_yarn_boundary(self):
         source = next(s for s in fixtures("deepseek_v3") if (config(s).get("rope_scaling") or config(s).get("rope_parameters", {})).get("factor"))
         scaling = config(source).get("rope_scaling") or config(source)["rope_parameters"]
         boundary = scaling["original_max_position_embeddings"]
@@ -96,8 +96,8 @@ class Cached(Case):
         gapped = position_ids(mask).astype(np.int32) + (np.arange(9, dtype=np.int32) > 3)
         calls = [(ids[:, :5], mask[:, :5]), (ids[:, :6], mask[:, :6]), (ids[:, :7], mask[:, :7]), (other[:, :8], mask[:, :8]), (ids, mask), (ids[:1], mask[:1]),
                  (ids[:, :5], mask[:, :5]), (ids[:, :6], whole_mask[:, :6]), (ids[:, :7], mask[:, :7], gapped[:, :7]), (ids[:, :8], mask[:, :8])]  # fmt: skip
-        for words in ({}, {"compiled": "1"}):
-            with Worker("tf", self.scratch / "model", **words) as worker:
+        for engine, words in (("tf", {}), ("tf", {"compiled": "1"}), ("torch", {}), ("torch", {"stream": "1"})):
+            with Worker(engine, self.scratch / "model", **words) as worker:
                 self.check_calls(worker, calls)
 
     def check_calls(self, worker, calls, bar=ABSOLUTE):
@@ -108,14 +108,15 @@ class Cached(Case):
             whole = worker.run("logits", inputs, ["logits"])["logits"][:, -1:]
             np.testing.assert_allclose(last, whole, atol=bar, rtol=0)
 
-    def test_compiled_steps_across_the_borders_of_buckets(self):
-        for source in (fixtures("llama")[0], TINY):
+    def test_D18_compiled_steps_across_the_borders_of_buckets(self):
+        lengths = {fixtures("llama")[0]: [*range(62, 67), *range(95, 99)], TINY: [62, 63]}  # compiling a mixture takes its time
+        for source, tokens in lengths.items():
             tandem("convert", source, self.scratch / source.name)
             ids = np.random.default_rng(10).integers(0, config(source)["vocab_size"], (2, 100), np.int32)
             mask = np.ones_like(ids)
             mask[1, :7] = 0
             with Worker("tf", self.scratch / source.name, compiled="1") as worker:
-                self.check_calls(worker, [(ids[:, :n], mask[:, :n]) for n in [*range(62, 67), *range(95, 99)]], 2 * ABSOLUTE)
+                self.check_calls(worker, [(ids[:, :n], mask[:, :n]) for n in tokens], 2 * ABSOLUTE)
 
     def test_a_mask_of_another_length_is_refused(self):
         source = fixtures("llama")[0]

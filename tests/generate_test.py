@@ -80,11 +80,31 @@ class Generate(Case):
             np.testing.assert_array_equal(found["tokens"][row, :length], expected[row, :length])
             np.testing.assert_array_equal(found["tokens"][row, length:], ends[0])
 
-    def test_llama(self):
+    def test_G06_llama(self):
         self.check(fixtures("llama")[0])
 
-    def test_deepseek_v3(self):
+    def test_G06_deepseek_v3(self):
         self.check(fixtures("deepseek_v3")[0])
+
+    def test_one_seed_is_one_text_whatever_the_engine(self):
+        source = fixtures("llama")[1]
+        tandem("convert", source, self.scratch / "model")
+        rules = "--tokens 3,1,4,1,5 --max-new-tokens 12 --ignore-eos --json --temperature 1.1 --top-k 40 --top-p 0.95 --min-p 0.01 --repetition-penalty 1.2 --seed".split()
+
+        def text(place, engine, seed):
+            return tandem("run", place, "--engine", engine, *rules, str(seed)).json["tokens"]
+
+        one = text(self.scratch / "model", "tf", 5)
+        for place, engine in ((source, "torch"), (source, "hf")):
+            self.assertEqual(text(place, engine, 5), one, engine)
+        self.assertEqual(tandem("run", self.scratch / "model", "--compiled", *rules, "5").json["tokens"], one)
+        self.assertNotEqual(text(self.scratch / "model", "tf", 6), one)
+
+    def test_options_of_sampling_are_refused_by_name(self):
+        source = fixtures("llama")[1]
+        for options, words in ((["--top-p", "2", "--temperature", "1"], "top_p is 2, expected above 0 to 1"), (["--top-k", "5"], "need a --temperature above 0"),
+                               (["--temperature", "1", "--compare", "torch"], "--compare compares the most likely tokens")):  # fmt: skip
+            self.assertIn(words, tandem("run", source, "--tokens", "1,2", *options, code=2).err)
 
     def test_scores_are_the_log_probabilities_of_the_next_tokens(self):
         tandem("convert", TINY, self.scratch / "model")

@@ -190,14 +190,14 @@ void expect_steps_in_place_equal_the_whole(const Json& config) {
   }
 }
 
-TEST(Cached, StepsInPlaceEqualTheWhole) {
+TEST(Cached, R15StepsInPlaceInSixteenSlotsEqualTheWhole) {
   expect_steps_in_place_equal_the_whole(llama());
   expect_steps_in_place_equal_the_whole(deepseek_v3());
 }
 
-TEST(Cached, LlamaStepByStepEqualsTheWholePaddedRowsToo) { expect_steps_equal_the_whole(llama(), {}); }
+TEST(Cached, R15LlamaStepByStepEqualsTheWholePaddedRowsToo) { expect_steps_equal_the_whole(llama(), {}); }
 
-TEST(Cached, DeepseekStepByStepEqualsTheWholeAbsorbedAndPlainPastTheYarnBoundary) {
+TEST(Cached, R15DeepseekStepByStepEqualsTheWholeAbsorbedAndPlainPastTheYarnBoundary) {
   for (const bool with_q_lora : {true, false})
     for (const bool absorb : {true, false}) expect_steps_equal_the_whole(deepseek_v3(with_q_lora), {absorb});
 }

@@ -9,8 +9,10 @@
 #include <cstring>
 
 #include "arch/architecture.h"
+#include "contract/cached.h"
 #include "contract/check.h"
 #include "contract/text.h"
+#include "engines/seen_rows.h"
 #include "formats/hf_folder/hf_folder.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/torch/lower_torch.h"
@@ -141,6 +143,7 @@ class TorchModel : public ServedModel {
   TorchModel(std::unique_ptr<LoadedCheckpoint> checkpoint, bool float64, bool stream)
       : checkpoint_(std::move(checkpoint)), float64_(float64), stream_(stream) {
     for (const TensorPlan& plan : expand(checkpoint_->rules)) tensor_names_[plan.contract_name] = plan.tf;
+    make_steps();
   }
 
   /// Every weight of the contract has its tensor, of the right shape. All problems in one error.
@@ -183,6 +186,23 @@ class TorchModel : public ServedModel {
     return tensors;
   }
 
+  Result<HostTensors> last_logits(const HostTensors& inputs) override {
+    if (!steps_ || !positions_follow_mask(inputs)) return ServedModel::last_logits(inputs);
+    const bool next = seen_.are_continued_by(inputs);
+    seen_.forget();
+    const HostTensor& ids = inputs.at("input_ids");
+    TANDEM_TRY(TorchTensors values, all_to_torch({{"input_ids", next ? last_column(ids) : ids},
+                                                  {"attention_mask", inputs.at("attention_mask")}}));
+    for (const auto& [name, cache] : kept_)
+      if (next && is_cache(name)) values["past" + name.substr(name.find('_'))] = cache;
+    const Block& entry = *find_entry(*steps_, next ? "decode" : "prefill");
+    TANDEM_TRY(kept_, run_torch(*steps_, entry, values, lookup(), {.float64 = float64_, .with_taps = false}));
+    HostTensors results;
+    TANDEM_TRY(results["logits"], from_torch(kept_.at("logits")));
+    seen_.remember(inputs);
+    return results;
+  }
+
   Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
                              const std::vector<std::string>& outputs) override {
     TANDEM_TRY(const Block* block, entry_named(entry));
@@ -208,11 +228,20 @@ class TorchModel : public ServedModel {
     TANDEM_TRY(TorchTensors replaced, all_to_torch(weights));
     edited_ = std::move(edited);
     replaced_ = std::move(replaced);
+    make_steps();
     return {};
   }
 
  private:
   const Contract& contract() const { return edited_ ? *edited_ : checkpoint_->contract; }
+
+  /// The contract with the entries that keep a cache, where it can be cut into steps.
+  void make_steps() {
+    seen_.forget();
+    kept_.clear();
+    steps_.reset();
+    if (auto cached = with_cached_entries(contract()); cached.ok()) steps_ = std::move(cached).value();
+  }
 
   Result<const Block*> entry_named(const std::string& entry) const {
     const Block* block = find_entry(contract(), entry);
@@ -256,6 +285,9 @@ class TorchModel : public ServedModel {
   std::map<std::pair<std::string, at::ScalarType>, at::Tensor> weights_;
   std::optional<Contract> edited_;  ///< see edit
   TorchTensors replaced_;           ///< weights in place of the model's
+  std::optional<Contract> steps_;   ///< see make_steps
+  SeenRows seen_;                   ///< by last_logits
+  TorchTensors kept_;               ///< what the last step gave: the caches
 };
 
 }  // namespace

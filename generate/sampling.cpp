@@ -1,10 +1,10 @@
-#include "verify/sampling.h"
+#include "generate/sampling.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "verify/philox.h"
+#include "generate/philox.h"
 
 namespace tandem {
 namespace {
@@ -27,29 +27,29 @@ Result<std::vector<double>> penalised(std::span<const float> logits, std::span<c
   return values;
 }
 
-/// Most likely first, the lowest id first among equals.
-std::vector<int32_t> by_likelihood(const std::vector<double>& values) {
-  std::vector<int32_t> order(values.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) {
-    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
-  });
-  return order;
-}
-
-/// How many of the most likely tokens stay.
-size_t kept(const std::vector<double>& weights, const SamplingOptions& options) {
-  size_t count = weights.size();
-  if (options.top_k > 0) count = std::min<uint64_t>(count, options.top_k);
-  double total = 0;
-  for (size_t i = 0; i < count; ++i) total += weights[i];
-  double before = 0;
-  size_t nucleus = 0;
-  while (nucleus < count && (nucleus == 0 || before < options.top_p * total)) before += weights[nucleus++];
-  count = options.top_p < 1 ? nucleus : count;
-  while (count > 1 && weights[count - 1] < options.min_p * weights[0]) --count;
-  while (count > 1 && weights[count - 1] == 0) --count;
-  return count;
+/// The cuts of top_k, top_p and min_p, in that order, on candidates with weights in place of probabilities.
+/// Most likely means first by logit, the lowest id first among equals.
+void cut(std::vector<Candidate>& found, const std::vector<double>& logits, const SamplingOptions& options) {
+  const auto more_likely = [&](const Candidate& a, const Candidate& b) {
+    const double x = logits[static_cast<size_t>(a.id)], y = logits[static_cast<size_t>(b.id)];
+    return x > y || (x == y && a.id < b.id);
+  };
+  if (options.top_k > 0 && options.top_k < found.size()) {
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(options.top_k);
+    std::nth_element(found.begin(), end, found.end(), more_likely);
+    found.erase(end, found.end());
+  }
+  if (options.top_p < 1) {
+    std::ranges::sort(found, more_likely);
+    double total = 0, before = 0;
+    for (const Candidate& candidate : found) total += candidate.probability;
+    size_t count = 0;
+    while (count < found.size() && (count == 0 || before < options.top_p * total))
+      before += found[count++].probability;
+    found.resize(count);
+  }
+  std::erase_if(found,
+                [&](const Candidate& c) { return c.probability < options.min_p; });  // of the largest, 1
 }
 
 }  // namespace
@@ -73,15 +73,16 @@ Result<std::vector<Candidate>> candidates(std::span<const float> logits, std::sp
   if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); }))
     return not_equal("sampling_c2", "the logits hold NaN");
   TANDEM_TRY(const std::vector<double> values, penalised(logits, seen, options.repetition_penalty));
-  const std::vector<int32_t> order = by_likelihood(values);
-  const double largest = values[static_cast<size_t>(order[0])];
-  if (!std::isfinite(largest)) return not_equal("sampling_c2", "the largest logit is {}", largest);
-  if (options.temperature == 0) return std::vector<Candidate>{{order[0], 1}};
-  std::vector<double> weights;
-  for (const int32_t id : order)
-    weights.push_back(std::exp((values[static_cast<size_t>(id)] - largest) / options.temperature));
+  const auto best = std::ranges::max_element(values);
+  if (!std::isfinite(*best)) return not_equal("sampling_c2", "the largest logit is {}", *best);
+  if (options.temperature == 0)
+    return std::vector<Candidate>{{static_cast<int32_t>(best - values.begin()), 1}};
   std::vector<Candidate> found;
-  for (size_t i = 0, count = kept(weights, options); i < count; ++i) found.push_back({order[i], weights[i]});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double weight = std::exp((values[i] - *best) / options.temperature);
+    if (weight > 0) found.push_back({static_cast<int32_t>(i), weight});
+  }
+  cut(found, values, options);
   std::ranges::sort(found, {}, &Candidate::id);
   double total = 0;
   for (const Candidate& candidate : found) total += candidate.probability;

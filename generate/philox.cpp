@@ -1,4 +1,4 @@
-#include "verify/philox.h"
+#include "generate/philox.h"
 
 namespace tandem {
 namespace {

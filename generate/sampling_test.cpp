@@ -1,11 +1,11 @@
-#include "verify/sampling.h"
+#include "generate/sampling.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <map>
 
-#include "verify/philox.h"
+#include "generate/philox.h"
 
 namespace tandem {
 namespace {
