@@ -62,6 +62,19 @@ class SourceLayout(Case):
             tandem("convert", out, self.scratch / f"back{number}")
             self.assertEqual(tensors(self.scratch / f"back{number}"), tensors(source))
 
+    def test_several_files_of_our_own_are_read_too(self):
+        source = write_folder(self.scratch / "in", TL)
+        out = self.scratch / "many"
+        tandem("convert", source, out, "--max-shard-size", "2KB")
+        self.assertGreater(len(list((out / "variables").glob("*.data-*"))), 5)
+        reader = tf.train.load_checkpoint(str(out / "variables" / "variables"))
+        embedding = reader.get_tensor("model/embed_tokens/embedding/.ATTRIBUTES/VARIABLE_VALUE")
+        kernel = reader.get_tensor("lm_head/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+        entries = weights(TL)
+        self.assertEqual(embedding.tobytes(), entries["model.embed_tokens.weight"][2])
+        self.assertEqual(np.ascontiguousarray(kernel.T).tobytes(), entries["lm_head.weight"][2])
+        tf.saved_model.load(str(out))
+
     def test_what_is_refused(self):
         source = write_folder(self.scratch / "in", TL)
         out = self.scratch / "out"
