@@ -176,6 +176,13 @@ uint64_t ConversionPlan::total_bytes() const {
   return total;
 }
 
+uint64_t ConversionPlan::disk() const {
+  const bool linked = options.layout == WeightLayout::source && options.place != Place::copy;
+  // The last task's file is our own; the others are those of the source.
+  const uint64_t weights = !linked ? total_bytes() : tasks.empty() ? 0 : tasks.back().bytes;
+  return weights + rest_bytes;
+}
+
 uint64_t ConversionPlan::peak_memory() const {
   uint64_t headers = 0;
   for (const InputFile& input : inputs) headers += input.header_bytes;

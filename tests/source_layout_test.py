@@ -68,7 +68,7 @@ class SourceLayout(Case):
         tandem("convert", source, out, "--max-shard-size", "2KB")
         self.assertGreater(len(list((out / "variables").glob("*.data-*"))), 5)
         reader = tf.train.load_checkpoint(str(out / "variables" / "variables"))
-        embedding = reader.get_tensor("model/embed_tokens/embedding/.ATTRIBUTES/VARIABLE_VALUE")
+        embedding = reader.get_tensor("model/embed_tokens/weight/.ATTRIBUTES/VARIABLE_VALUE")
         kernel = reader.get_tensor("lm_head/kernel/.ATTRIBUTES/VARIABLE_VALUE")
         entries = weights(TL)
         self.assertEqual(embedding.tobytes(), entries["model.embed_tokens.weight"][2])
