@@ -31,6 +31,8 @@ constexpr const char* kFooter =
     "  tandem convert ./deepseek-llm-7b ./ckpt --to checkpoint\n"
     "  tandem convert ./deepseek-v3 --sink null --memory 128MiB        read, convert and hash, write "
     "nothing\n"
+    "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --layout source   no copy: its data are SRC's "
+    "files\n"
     "  tandem convert ./llm.savedmodel ./back\n"
     "  tandem convert ./v3.savedmodel ./back --like ./deepseek-v3      fp8 codes and scales remade\n"
     "  tandem convert ./trained/ckpt-7 ./back --like ./llm.savedmodel  a checkpoint saved by a training "

@@ -25,6 +25,12 @@ Result<ConvertOptions> options_of(const ConvertFlags& flags) {
     TANDEM_TRY(options.dtype, storage_named("--dtype", flags.dtype, {DType::f32, DType::bf16, DType::f16}));
   }
   TANDEM_TRY(options.compute, storage_named("--compute", flags.compute, {DType::f32, DType::bf16}));
+  if (flags.layout != "tensorflow" && flags.layout != "source")
+    return usage("", "--layout {}: expected tensorflow or source", flags.layout);
+  options.layout = flags.layout == "source" ? WeightLayout::source : WeightLayout::tensorflow;
+  const std::optional<Place> place = place_named(flags.place);
+  if (!place) return usage("", "--place {}: expected hard-link, reflink or copy", flags.place);
+  options.place = *place;
   if (!flags.max_shard_size.empty()) {
     TANDEM_TRY(options.max_shard_bytes, bytes_named("--max-shard-size", flags.max_shard_size));
   }
@@ -51,6 +57,10 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
   command.add_option(
       "--max-shard-size", flags.max_shard_size,
       "Most bytes of one file of weights, as 2GB (default 5GB; going back, the original's split)");
+  command.add_option("--layout", flags.layout,
+                     "tensorflow (default), or source: no copy, the safetensors files are the model's data");
+  command.add_option("--place", flags.place,
+                     "With --layout source: hard-link (default), reflink or copy the files");
   command.add_option("--memory", flags.memory,
                      "What the process may take, besides three times the headers (default 256MiB)");
   command.add_flag("--force", options.force, "Replace DST if it is a model");

@@ -11,6 +11,7 @@ struct ConvertFlags {
   std::string to;
   std::string dtype = "keep", compute = "float32";
   std::string max_shard_size, memory;
+  std::string layout = "tensorflow", place = "hard-link";
   std::vector<std::string> accepted_keys;
   ConvertOptions options;
 };

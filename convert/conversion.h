@@ -53,6 +53,9 @@ class Conversion {
   /// several processes.
   virtual Result<WrittenShard> write(size_t index, std::unique_ptr<WritableFile> file,
                                      const OnBytes& on_bytes) const = 0;
+  /// The file that a shard is, where it need not be written: its name in the output is a link or a clone of
+  /// it. Its sums come from write() into a file that keeps nothing. Empty otherwise.
+  virtual std::string linked_file(size_t) const { return {}; }
   /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer.
   virtual Status finish(const FileSystem& files, const std::string& folder,
                         const std::vector<WrittenShard>& written) const = 0;

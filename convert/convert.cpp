@@ -13,6 +13,8 @@ constexpr std::pair<std::string_view, ConvertTarget> kTargets[] = {
     {"safetensors", ConvertTarget::safetensors},
 };
 
+constexpr std::string_view kPlaces[] = {"hard-link", "reflink", "copy"};  // as enum Place
+
 Json to_json(const ConvertedTensor& tensor) {
   return Json{{"name", tensor.name},
               {"from", tensor.from},
@@ -31,6 +33,14 @@ Result<ConvertTarget> target_named(std::string_view name) {
   for (const auto& [spelling, target] : kTargets)
     if (spelling == name) return target;
   return usage("convert_c4", "--to {}: expected saved_model, checkpoint or safetensors", name);
+}
+
+std::string_view place_name(Place place) { return kPlaces[static_cast<size_t>(place)]; }
+
+std::optional<Place> place_named(std::string_view name) {
+  for (size_t i = 0; i < std::size(kPlaces); ++i)
+    if (kPlaces[i] == name) return static_cast<Place>(i);
+  return {};
 }
 
 Json to_json(const ConvertReport& report) {

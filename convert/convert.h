@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/place_file.h"
 #include "base/shape.h"
 #include "formats/safetensors/safetensors.h"
 
@@ -16,10 +17,22 @@ namespace tandem {
 enum class ConvertTarget { saved_model, checkpoint, safetensors };
 Result<ConvertTarget> target_named(std::string_view name);
 
+/// How kernels lie in the TensorFlow model.
+enum class WeightLayout {
+  tensorflow,  ///< [in, out], in files of our own
+  source,      ///< [out, in], as PyTorch has them: the safetensors files themselves are the bundle's data
+};
+
+/// The one list of places: "hard-link", "reflink", "copy".
+std::string_view place_name(Place place);
+std::optional<Place> place_named(std::string_view name);
+
 struct ConvertOptions {
   std::optional<ConvertTarget> to;  ///< nothing: saved_model from Hugging Face, safetensors from TensorFlow
   std::optional<DType> dtype;       ///< storage; nothing keeps each tensor's own
-  DType compute = DType::f32;       ///< arithmetic of the SavedModel
+  WeightLayout layout = WeightLayout::tensorflow;
+  Place place = Place::hard_link;  ///< with WeightLayout::source, how the files come to lie in the output
+  DType compute = DType::f32;      ///< arithmetic of the SavedModel
   std::string
       like;  ///< the model that this one came from: its dtypes, fp8 scales, carried tensors, side files
   std::string map_file;  ///< an edited structure map (tandem map --out)

@@ -9,6 +9,7 @@
 #include "convert/match_report.h"
 #include "convert/saved_model_folder.h"
 #include "convert/side_files.h"
+#include "convert/source_layout.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
@@ -173,6 +174,9 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   TANDEM_CHECK(tie_head(source, options, *plan));
   TANDEM_TRY(plan->model, model_of(source, {options.accepted_keys}));
   TANDEM_TRY(plan->rules, rules_for(files, plan->model, options));
+  if (options.layout == WeightLayout::source) {
+    TANDEM_TRY(plan->rules, in_source_layout(std::move(plan->rules), *source.folder));
+  }
   const Match found = match(plan->rules, *source.folder);
   TANDEM_CHECK(all_matched(source, found));
   for (const std::string& line : found.ignored) plan->remarks.push_back("not converted: " + line);
@@ -191,8 +195,8 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
 }
 
 /// The tensors in their order, in files of at most max_shard_bytes.
-Result<std::vector<DataShard>> bundle_shards(const Plan& plan, const std::string& prefix,
-                                             uint64_t graph_bytes, uint64_t max_shard_bytes) {
+Result<std::vector<DataShard>> bundle_shards(const Plan& plan, uint64_t graph_bytes,
+                                             uint64_t max_shard_bytes) {
   std::vector<DataShard> shards(1);
   shards.back().bytes = graph_bytes;
   for (const TensorPlan& tensor : plan.plans) {
@@ -206,12 +210,6 @@ Result<std::vector<DataShard>> bundle_shards(const Plan& plan, const std::string
     shards.back().tensors.push_back(*info);
     shards.back().bytes = begin + bytes;
   }
-  if (shards.size() > kMaxShards)
-    return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", shards.size(), kMaxShards)
-        .because("a larger --max-shard-size makes fewer");
-  for (size_t i = 0; i < shards.size(); ++i)
-    shards[i].file =
-        bundle_shard_name(prefix, static_cast<uint32_t>(i), static_cast<uint32_t>(shards.size()));
   return shards;
 }
 
@@ -223,23 +221,28 @@ class Forward : public Conversion {
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
     graph_ = checkpoint_object_graph(plan_->spec);
-    TANDEM_TRY(shards_, bundle_shards(*plan_, prefix(), graph_entry().bytes,
-                                      options.max_shard_bytes.value_or(kDefaultShardBytes)));
+    TANDEM_CHECK(options.layout == WeightLayout::source ? shards_of_source(files, options)
+                                                        : shards_of_our_own(options));
     TANDEM_TRY(inputs_, input_files(files, {&source_}, options.map_file));
     return {};
   }
 
   const std::vector<DataShard>& shards() const override { return shards_; }
   const std::vector<InputFile>& inputs() const override { return inputs_; }
+  std::string linked_file(size_t index) const override {
+    return index < sources_.size() && place_ != Place::copy ? sources_[index].path : "";
+  }
 
   Result<WrittenShard> write(size_t index, std::unique_ptr<WritableFile> file,
                              const OnBytes& on_bytes) const override {
     const DataShard& shard = shards_[index];
+    if (index < sources_.size())
+      return write_source_shard(*files_, shard, sources_[index], *plan_->tensors, std::move(file), on_bytes);
     FileDigest digest;
     const WatchedSource watched(*plan_->tensors, on_bytes);
     BundleShardWriter writer(std::make_unique<HashedFile>(std::move(file), digest),
                              static_cast<uint32_t>(index));
-    if (index == 0) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
+    if (index == graph_shard_) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
     for (const TensorInfo& tensor : shard.tensors)
       TANDEM_CHECK(writer.add(
           value_key(tensor.name), tensor.dtype, tensor.shape,
@@ -302,11 +305,13 @@ class Forward : public Conversion {
 
   std::vector<BundleEntry> entries(const std::vector<WrittenShard>& written) const {
     std::vector<BundleEntry> entries{graph_entry()};
+    entries.front().shard = static_cast<uint32_t>(graph_shard_);
     for (size_t i = 0; i < shards_.size(); ++i) {
-      uint64_t end = i == 0 ? entries.front().bytes : 0;
+      uint64_t end = i == graph_shard_ ? entries.front().bytes : 0;
       for (size_t j = 0; j < shards_[i].tensors.size(); ++j) {
         const TensorInfo& info = shards_[i].tensors[j];
-        const uint64_t bytes = byte_count(info.dtype, info.shape).value(), begin = aligned(end);
+        const uint64_t bytes = byte_count(info.dtype, info.shape).value();
+        const uint64_t begin = i < sources_.size() ? sources_[i].offsets[j] : aligned(end);
         entries.push_back({value_key(info.name), row(info.dtype).tensorflow, info.shape,
                            static_cast<uint32_t>(i), begin, bytes, mask_crc(written[i].tensors[j].crc32c)});
         end = begin + bytes;
@@ -315,8 +320,48 @@ class Forward : public Conversion {
     return entries;
   }
 
+  Status shards_of_our_own(const ConvertOptions& options) {
+    TANDEM_TRY(shards_, bundle_shards(*plan_, graph_entry().bytes,
+                                      options.max_shard_bytes.value_or(kDefaultShardBytes)));
+    return name_shards();
+  }
+
+  /// The safetensors files, and behind them one of our own for the object graph.
+  Status shards_of_source(const FileSystem& files, const ConvertOptions& options) {
+    if (options.dtype || options.max_shard_bytes)
+      return usage("convert_c4",
+                   "--layout source takes tensors and files as they are: leave out --dtype and "
+                   "--max-shard-size");
+    files_ = &files;
+    place_ = options.place;
+    TANDEM_CHECK(source_shards(files, source_, plan_->rules, plan_->plans, *plan_->tensors, options.limits,
+                               shards_, sources_));
+    shards_.push_back({{}, {}, graph_entry().bytes});
+    graph_shard_ = shards_.size() - 1;
+    constexpr std::string_view kPlaced[] = {
+        "are hard links to the files of SRC: who writes into one changes the other",
+        "are clones of the files of SRC, which share their blocks until one is written to",
+        "are copies of the files of SRC"};
+    plan_->remarks.push_back(fmt::format("--layout source: kernels stay [out, in], and the data shards {}",
+                                         kPlaced[static_cast<size_t>(place_)]));
+    return name_shards();
+  }
+
+  Status name_shards() {
+    if (shards_.size() > kMaxShards)
+      return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", shards_.size(), kMaxShards)
+          .because("a larger --max-shard-size makes fewer");
+    const auto count = static_cast<uint32_t>(shards_.size());
+    for (uint32_t i = 0; i < count; ++i) shards_[i].file = bundle_shard_name(prefix(), i, count);
+    return {};
+  }
+
   OpenedModel source_;
   ConvertTarget target_;
+  const FileSystem* files_ = nullptr;
+  Place place_ = Place::copy;
+  std::vector<SourceShard> sources_;  ///< the first shards, if they are files of the source
+  size_t graph_shard_ = 0;            ///< the shard that begins with the object graph
   std::unique_ptr<Plan> plan_;
   std::string graph_;
   std::vector<DataShard> shards_;

@@ -22,6 +22,8 @@ Json to_json(const ConvertOptions& options) {
   return Json{{"to", options.to ? Json(spelling(*options.to)) : Json()},
               {"dtype", dtype_or_null(options.dtype)},
               {"compute", row(options.compute).long_name},
+              {"layout", options.layout == WeightLayout::source ? "source" : "tensorflow"},
+              {"place", place_name(options.place)},
               {"like", options.like},
               {"map", options.map_file},
               {"force", options.force},
@@ -108,6 +110,13 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   }
   options.dtype = dtype("dtype", true);
   options.compute = dtype("compute", false).value_or(DType::f32);
+  const std::string layout = fields.text("layout"), place = fields.text("place");
+  options.layout = layout == "source" ? WeightLayout::source : WeightLayout::tensorflow;
+  if (layout != "source" && layout != "tensorflow") fields.wrong("\"layout\" is no layout");
+  if (const auto named = place_named(place))
+    options.place = *named;
+  else
+    fields.wrong("\"place\" is no way to place files");
   options.like = fields.text("like");
   options.map_file = fields.text("map");
   options.force = fields.boolean("force");
@@ -165,6 +174,13 @@ uint64_t ConversionPlan::total_bytes() const {
   uint64_t total = 0;
   for (const PlannedTask& task : tasks) total += task.bytes;
   return total;
+}
+
+uint64_t ConversionPlan::disk() const {
+  const bool linked = options.layout == WeightLayout::source && options.place != Place::copy;
+  // The last task's file is our own; the others are those of the source.
+  const uint64_t weights = !linked ? total_bytes() : tasks.empty() ? 0 : tasks.back().bytes;
+  return weights + rest_bytes;
 }
 
 uint64_t ConversionPlan::peak_memory() const {

@@ -22,7 +22,7 @@ struct ConversionPlan {
   uint64_t rest_bytes = 0;       ///< of index, graph and side files, about
   uint64_t total_bytes() const;  ///< of all tasks
   uint64_t peak_memory() const;  ///< of one process: options.memory and three times the headers
-  uint64_t disk() const { return total_bytes() + rest_bytes; }
+  uint64_t disk() const;         ///< that the output takes, about: linked and cloned files take none
 };
 
 ConversionPlan plan_of(const Conversion& conversion, const std::string& source,

@@ -61,6 +61,11 @@ class Job {
                              [this](uint64_t bytes) { return on_bytes(bytes); });
   }
 
+  /// Bytes of new disk that a task takes.
+  uint64_t disk(size_t task) const {
+    return conversion_.linked_file(task).empty() ? conversion_.shards()[task].bytes : 0;
+  }
+
   void already(size_t task) { done_ += tensor_bytes(task); }
   void count(size_t task) { total_ += tensor_bytes(task); }
 
@@ -79,6 +84,10 @@ class Job {
 
  private:
   Result<WrittenShard> write(const std::string& path, size_t task) {
+    if (const std::string linked = conversion_.linked_file(task); !linked.empty()) {
+      TANDEM_CHECK(place_file(linked, path, plan_.options.place));
+      return make_nothing(task);
+    }
     TANDEM_TRY(auto file, files_.create(path));
     return conversion_.write(task, std::move(file), [this](uint64_t bytes) { return on_bytes(bytes); });
   }
@@ -120,7 +129,7 @@ Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, con
     if (written)
       job.already(task);
     else
-      bytes += conversion.shards()[task].bytes;
+      bytes += job.disk(task);
     found.push_back(std::move(written));
   }
   TANDEM_CHECK(job.room_for(work, bytes));
@@ -300,7 +309,7 @@ Result<TasksReport> run_tasks(const FileSystem& files, std::string_view plan, co
       continue;
     }
     open.push_back(task);
-    bytes += opened.conversion->shards()[task].bytes;
+    bytes += job.disk(task);
     job.count(task);
   }
   TANDEM_CHECK(job.room_for(work, bytes));

@@ -237,6 +237,29 @@ TEST_F(Tasks, M06OneFileOrManyMakeTheSameOnEitherSide) {
   EXPECT_EQ(index["metadata"]["total_size"], convert(real_files(), at("hf"), at("again"), {}).value().bytes);
 }
 
+TEST_F(Tasks, FilesOfTheSourceTakeNoRoomAndStayAsTheyAre) {
+  ConvertOptions source;
+  source.layout = WeightLayout::source;
+  const auto planned = plan_tasks(real_files(), at("hf"), at("out"), source);
+  ASSERT_TRUE(planned.ok()) << planned.error().message();
+  EXPECT_EQ(planned.value().tasks.size(), 2u);
+  EXPECT_EQ(planned.value().disk(), planned.value().rest_bytes + planned.value().tasks[1].bytes);
+  const Contents before = files_of(at("hf"));
+  ASSERT_TRUE(convert(real_files(), at("hf"), at("out"), source).ok());
+  EXPECT_TRUE(std::filesystem::equivalent(at("hf/model.safetensors"),
+                                          at("out/variables/variables.data-00000-of-00002")));
+  ConvertOptions copy = source;
+  copy.place = Place::copy;
+  ASSERT_TRUE(convert(real_files(), at("hf"), at("copy"), copy).ok());
+  EXPECT_EQ(files_of(at("copy")), files_of(at("out")));
+  ASSERT_TRUE(convert(real_files(), at("out"), at("back"), {}).ok());
+  EXPECT_EQ(files_of(at("back")), before);
+  ConvertOptions force = source;
+  force.force = true;  // the old output goes, and with it a name of the source's file, not the file
+  ASSERT_TRUE(convert(real_files(), at("hf"), at("out"), force).ok());
+  EXPECT_EQ(files_of(at("hf")), before);
+}
+
 /// Runs a call in a process that dies there; what it ended with.
 int died(const std::function<Status()>& call) {
   const pid_t child = ::fork();

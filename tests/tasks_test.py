@@ -148,8 +148,8 @@ class Tasks(Case):
         self.assertEqual(self.left(), [])
 
     def test_M02_F7_memory_is_what_the_plan_says(self):
-        """Also for a tensor that is larger than that: 268 MB here, transposed, both ways."""
-        c = TL | {"hidden_size": 4096, "intermediate_size": 32768, "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
+        """Also for a tensor that is larger than that: 134 MB here, transposed, both ways."""
+        c = TL | {"hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1,
                   "head_dim": 8, "torch_dtype": "bfloat16"}  # fmt: skip
         folder = self.scratch / "wide"
         folder.mkdir()
@@ -162,7 +162,7 @@ class Tasks(Case):
         with open(folder / "model.safetensors", "wb") as file:
             file.write(header_bytes(header))
             file.truncate(len(header_bytes(header)) + at)
-        for memory in ("64MiB", "256MiB"):
+        for memory in ("64MiB",):
             planned = tandem("plan", folder, self.out, "--memory", memory, "--json").json["peak_memory"]
             for flags in (("--dtype", "keep"), ("--dtype", "float32")):
                 code, words, peak = convert_measured(folder, "--sink", "null", "--memory", memory, *flags)
