@@ -233,6 +233,63 @@ TEST(LowerTf, AStackCutIntoChunksIsSeveralVariablesAndTheSameExperts) {
   EXPECT_EQ(count_nodes(cut_layer, "MatMul"), count_nodes(whole_layer, "MatMul"));
 }
 
+/// The names of functions that calls with _XlaMustCompile reach.
+std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
+  std::set<std::string> found;
+  for (const auto& function : spec.library)
+    for (const auto& node : function.node_def())
+      if (node.attr().contains("_XlaMustCompile")) found.insert(node.attr().at("f").func().name());
+  for (size_t before = 0; before != found.size();) {
+    before = found.size();
+    for (const auto& function : spec.library)
+      if (found.contains(function.signature().name()))
+        for (const auto& node : function.node_def())
+          for (const auto& [name, value] : node.attr())
+            if (value.has_func()) found.insert(value.func().name());
+  }
+  return found;
+}
+
+/// Does a value of a function hang on what its inputs hold, and not on their shapes alone?
+bool hangs_on_values(const tensorflow::FunctionDef& function, const std::string& value) {
+  std::map<std::string, const tensorflow::NodeDef*> nodes;
+  for (const auto& node : function.node_def()) nodes[node.name()] = &node;
+  std::vector<std::string> open{value};
+  std::set<std::string> seen;
+  while (!open.empty()) {
+    const std::string name = open.back().substr(0, open.back().find(':'));
+    open.pop_back();
+    if (!seen.insert(name).second) continue;
+    const auto node = nodes.find(name);
+    if (node == nodes.end()) return true;  // an argument
+    if (node->second->op() == "Shape") continue;
+    open.insert(open.end(), node->second->input().begin(), node->second->input().end());
+  }
+  return false;
+}
+
+// XLA makes the bounds of a StridedSlice, and all that they are computed from, part of what it compiles for:
+// one that hung on a router's choice meant a compilation a token.
+TEST(LowerTf, NoBoundOfACompiledSliceIsComputedFromValues) {
+  for (const Json& config : {llama(), deepseek()}) {
+    const SavedModelSpec spec = lowered(config);
+    const std::set<std::string> compiled = compiled_functions(spec);
+    ASSERT_FALSE(compiled.empty());
+    size_t slices = 0;
+    for (const auto& function : spec.library) {
+      if (!compiled.contains(function.signature().name())) continue;
+      for (const auto& node : function.node_def()) {
+        if (node.op() != "StridedSlice") continue;
+        ++slices;
+        for (const int bound : {1, 2})
+          EXPECT_FALSE(hangs_on_values(function, node.input(bound)))
+              << function.signature().name() << ": " << node.name();
+      }
+    }
+    EXPECT_GT(slices, 0u);
+  }
+}
+
 TEST(LowerTf, StoredInAnotherTypeEachExpertIsCastAloneAndTheStackNever) {
   const auto casts_of_stacks = [](const SavedModelSpec& spec) {
     size_t casts = 0;
