@@ -262,6 +262,14 @@ Result<Contract> with_steps(const Contract& contract) {
   return cached;
 }
 
+/// Stacks of experts that are cut into chunks are read with sizes that XLA cannot know.
+bool compiles(const Contract& contract) {
+  for (const Block& block : contract.blocks)
+    for (const Node& node : block.nodes)
+      if (node.op == "experts" && int_attribute(node, "chunks") > 1) return false;
+  return true;
+}
+
 Status lowerable(const Contract& contract) {
   std::vector<std::string> missing;
   const auto acts = tensorflow_activations();
@@ -306,7 +314,7 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
     if (entry.name != "step")
       lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
   const Form compiled{true, false, true};
-  if (const Block* step = find_entry(extended, "step")) {
+  if (const Block* step = find_entry(extended, "step"); step && compiles(extended)) {
     lowering.signature("prefill_xla", *find_entry(extended, "prefill"), compiled);
     lowering.signature("decode_xla", *step, compiled);
   }

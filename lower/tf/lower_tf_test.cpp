@@ -201,6 +201,30 @@ TEST(LowerTf, SignaturesAndMethods) {
                                    "serving_default", "taps", "with_positions"));
 }
 
+TEST(LowerTf, StacksThatAreCutAreNotCompiled) {
+  EXPECT_TRUE(lowered(deepseek()).signatures.contains("decode_xla"));
+  const SavedModelSpec cut = lowered(deepseek(), 4);
+  EXPECT_FALSE(cut.signatures.contains("decode_xla") || cut.signatures.contains("prefill_xla"));
+  EXPECT_TRUE(cut.signatures.contains("decode") && cut.signatures.contains("generate_greedy"));
+}
+
+TEST(LowerTf, LayersAreCompiledByTheirCallsAndKeepTheirLoops) {
+  const SavedModelSpec spec = lowered(deepseek());
+  size_t calls = 0;
+  for (const tensorflow::FunctionDef& function : spec.library)
+    for (const tensorflow::NodeDef& node : function.node_def()) {
+      if (!node.attr().contains("_XlaMustCompile")) continue;
+      ++calls;
+      const std::string& called = node.attr().at("f").func().name();
+      for (const tensorflow::FunctionDef& block : spec.library)
+        for (const tensorflow::NodeDef& inner : block.node_def())
+          if (block.signature().name() == called && inner.op() == "While") {
+            EXPECT_FALSE(inner.attr().contains("_lower_using_switch_merge")) << called;
+          }
+    }
+  EXPECT_EQ(calls, 2u * 3);  // prefill_xla and decode_xla, three layers
+}
+
 TEST(LowerTf, VariablesAreNamedByPathOnceWhereTied) {
   const SavedModelSpec spec = lowered(llama());
   EXPECT_THAT(paths(spec), testing::Contains("model/layers/0/self_attn/q_proj/kernel"));
