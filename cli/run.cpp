@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <random>
+
 #include "base/signals.h"
 #include "cli/answer_printer.h"
 #include "cli/progress.h"
@@ -11,21 +13,24 @@ namespace tandem {
 namespace {
 
 constexpr const char* kFooter =
-    "Continues a text, token by token: the most likely one each time, or with --temperature one drawn by the "
-    "rules of\n"
-    "docs/sampling.md, where one --seed is one text whatever the engine. The tokenizer, the stop tokens and "
-    "the "
-    "chat template\n"
-    "are the model's own (docs/run.md); what its generation_config.json asks for and is not done is said on "
-    "stderr.\n"
+    "Continues a text, token by token. The tokenizer, the stop tokens, the way to sample and the chat "
+    "template are the\n"
+    "model's own (docs/run.md); what its generation_config.json asks for and is not done is said on stderr.\n"
+    "\n"
+    "The most likely token is taken each time, unless a flag of sampling or do_sample of "
+    "generation_config.json says\n"
+    "otherwise. Flags come before the file. One seed gives one text, with every engine (docs/sampling.md); a "
+    "seed that was\n"
+    "not asked for is written to stderr, and into --json.\n"
     "\n"
     "Examples:\n"
     "  tandem run ./SmolLM2-135M-Instruct \"The capital of France is\"\n"
     "  tandem run ./smollm2.savedmodel \"1, 2, 4, 8,\" --max-new-tokens 20 --stop 64\n"
-    "  tandem run ./SmolLM2-135M-Instruct \"Once\" --temperature 0.8 --top-p 0.95 --seed 7\n"
     "  tandem run ./SmolLM2-135M-Instruct --chat\n"
     "  tandem run ./SmolLM2-135M-Instruct --chat \"What is a tandem?\"       one answer, without a dialogue\n"
     "  tandem run ./SmolLM2-135M-Instruct \"Once\" --compare tf:./smollm2.savedmodel   where do they part?\n"
+    "  tandem run ./SmolLM2-135M-Instruct \"Once\" --temperature 0.7 --top-p 0.9 --seed 5    drawn, not "
+    "greedy\n"
     "  tandem run ./deepseek-llm-7b --tokens 100000,549,6077 --engine torch    ids in, ids out\n"
     "\n"
     "PROMPT may be -, for the standard input. Ctrl-C ends the answer; what was written stands.";
@@ -55,8 +60,12 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
   TANDEM_TRY(const Model model, model_of(opened, {{flags.accepted_keys.begin(), flags.accepted_keys.end()}}));
   TANDEM_TRY(const std::vector<int32_t> prompt, parse_ids(flags.tokens, model.vocab_size));
   TANDEM_TRY(const GenerationConfig config, generation_config(opened.side_files, model.vocab_size));
+  TANDEM_TRY(const SamplingOptions sampling, sampling_of(flags, config, opened.path));
   TANDEM_TRY(const auto engine, Engine::start(kind, opened.path, flags.options));
-  if (!json) print_notes(config.notes);
+  if (!json) {
+    print_notes(config.notes);
+    print_sampling(sampling);
+  }
   GenerateOptions options;
   options.max_new_tokens = flags.wishes.max_new_tokens.value_or(options.max_new_tokens);
   if (!flags.wishes.ignore_stop_tokens) options.stop_ids = config.stop_ids;
@@ -67,12 +76,13 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
     progress.show(++steps, options.max_new_tokens);
     return true;
   };
-  TANDEM_TRY(const Generated made, generate(sampled(*engine, flags.sampling), prompt, options));
+  TANDEM_TRY(const Generated made, generate(chosen(*engine, {sampling, prompt.size()}), prompt, options));
   if (json)
     print_json(Json{{"tokens", made.ids},
                     {"finish_reason", name(made.finish)},
                     {"prompt", prompt},
                     {"engine", engine->info()},
+                    {"sampling", to_json(sampling)},
                     {"notes", config.notes}});
   else
     fmt::print("{}\n", with_comma_between(made.ids));
@@ -96,17 +106,19 @@ Result<int> run_text(const RunFlags& flags, bool json) {
   } else {
     TANDEM_TRY(ids, text::prompt_ids(model.text, prompt));
   }
+  TANDEM_TRY(const SamplingOptions sampling, sampling_of(flags, model.config, model.opened.path));
   TANDEM_TRY(AnswerOptions options, answer_options(model.model, model.config, ids.size(), flags.wishes));
   options.reasoning_is_open = reasoning_is_open;
   options.interrupted = interrupted;
   AnswerPrinter printer;
   if (!json) {
     print_notes(model.notes());
+    print_sampling(sampling);
     if (!flags.chat) printer.aside(prompt);
     options.show = [&](const text::Part& part) { printer.show(part); };
   }
-  TANDEM_TRY(const Answer made, answer(sampled(*model.engine, flags.sampling, model.allowed),
-                                       model.text.tokenizer, ids, options));
+  const NextToken next = chosen(*model.engine, {sampling, ids.size(), 0, model.allowed});
+  TANDEM_TRY(const Answer made, answer(next, model.text.tokenizer, ids, options));
   if (!json) {
     printer.end();
     return 0;
@@ -114,6 +126,7 @@ Result<int> run_text(const RunFlags& flags, bool json) {
   Json result = to_json(made);
   result["prompt"] = ids;
   result["engine"] = model.engine->info();
+  result["sampling"] = to_json(sampling);
   result["notes"] = model.notes();
   print_json(result);
   return 0;
@@ -127,20 +140,14 @@ Status check_flags(const RunFlags& flags) {
   if (!flags.chat && !flags.system.empty()) return usage("", "--system needs --chat");
   if (!flags.chat && !flags.variables.empty()) return usage("", "--set needs --chat");
   if (tokens && !flags.wishes.stop_strings.empty()) return usage("", "--stop needs a text, not --tokens");
-  const SamplingOptions& sampling = flags.sampling;
-  TANDEM_CHECK(check(sampling));
-  const bool draws = sampling.top_k > 0 || sampling.top_p < 1 || sampling.min_p > 0 || sampling.seed > 0;
-  if (sampling.temperature == 0 && draws)
-    return usage("", "--top-k, --top-p, --min-p and --seed need a --temperature above 0");
-  if (!flags.compare.empty() && (sampling.temperature > 0 || sampling.repetition_penalty != 1))
-    return usage("", "--compare compares the most likely tokens: no sampling beside it");
-  return {};
+  return check_flags(flags.sampling);
 }
 
 Result<int> run_command(RunFlags& flags, bool json) {
   TANDEM_CHECK(check_flags(flags));
   flags.options.accepted_keys = {flags.accepted_keys.begin(), flags.accepted_keys.end()};
   flags.options.shielded = true;
+  flags.seed = std::random_device{}();
   if (!flags.compare.empty()) return run_compare(flags, json);
   if (!flags.tokens.empty()) return run_tokens(flags, json);
   if (!flags.prompt) return run_chat(flags, json);
@@ -171,6 +178,20 @@ Result<Conversation> begin_conversation(const RunFlags& flags, const TextModel& 
   return Conversation::begin(model, flags.system, std::move(variables));
 }
 
+Result<SamplingOptions> sampling_of(const RunFlags& flags, const GenerationConfig& config,
+                                    const std::string& folder) {
+  auto options = sampling_options(flags.sampling, config.sampling, flags.seed);
+  if (options.ok()) return options;
+  Error error = std::move(options).error();
+  error.where = join(folder, error.where);
+  return error;
+}
+
+void print_sampling(const SamplingOptions& sampling) {
+  if (!draws(sampling)) return;
+  fmt::print(stderr, "note: tokens are drawn; the same text again: {}\n", flags_of(sampling));
+}
+
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", for_terminal(note));
 }
@@ -183,6 +204,28 @@ Json to_json(const Answer& answer) {
   if (!answer.stopped_by.empty()) json["stop_string"] = answer.stopped_by;
   return json;
 }
+
+namespace {
+
+void add_sampling(CLI::App& command, SamplingWishes& sampling) {
+  command.add_flag_callback(
+      "--greedy", [&sampling] { sampling.do_sample = false; },
+      "The most likely token each time, whatever generation_config.json says");
+  command.add_option("--temperature", sampling.temperature,
+                     "Draw tokens, from logits divided by this (model's, else 1); 0: as --greedy");
+  command.add_option("--top-k", sampling.top_k, "Draw among the K most likely (model's, else 50); 0: all")
+      ->check(whole_number());
+  command.add_option("--top-p", sampling.top_p,
+                     "Draw among the most likely that make up this probability (model's, else 1)");
+  command.add_option("--min-p", sampling.min_p,
+                     "Draw among those at least this likely, as a part of the likeliest (model's, else 0)");
+  command.add_option("--repetition-penalty", sampling.repetition_penalty,
+                     "Divides logits of tokens that are there already (model's, else 1), drawn or not");
+  command.add_option("--seed", sampling.seed, "Draw tokens, from this seed (default: another each time)")
+      ->check(whole_number());
+}
+
+}  // namespace
 
 void add_run(CLI::App& app, Session& session) {
   auto flags = std::make_shared<RunFlags>();
@@ -202,24 +245,13 @@ void add_run(CLI::App& app, Session& session) {
       ->check(whole_number());
   command->add_option("--stop", flags->wishes.stop_strings, "A text that ends the answer; repeatable")
       ->allow_extra_args(false);
+  add_sampling(*command, flags->sampling);
   command->add_option("--engine", flags->engine,
                       "tf, torch or hf (default: tf for a SavedModel, hf for a folder)");
   command->add_option("--threads", flags->options.threads, "Threads of the engine (default: the framework's)")
       ->check(whole_number());
   command->add_flag("--compiled", flags->options.compiled,
                     "tf: steps that XLA compiles, for a few lengths (docs/generation.md)");
-  command->add_option("--temperature", flags->sampling.temperature,
-                      "Draw tokens, from logits divided by it (default 0: the most likely token)");
-  command->add_option("--top-k", flags->sampling.top_k, "Draw from so many of the most likely tokens")
-      ->check(whole_number());
-  command->add_option("--top-p", flags->sampling.top_p,
-                      "Draw from the most likely that have this probability");
-  command->add_option("--min-p", flags->sampling.min_p,
-                      "Draw from those this likely, beside the most likely");
-  command->add_option("--repetition-penalty", flags->sampling.repetition_penalty,
-                      "Divides the logits of tokens that were there (default 1)");
-  command->add_option("--seed", flags->sampling.seed, "Another seed, another text (default 0)")
-      ->check(whole_number());
   command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");
   add_accepted_keys(*command, flags->accepted_keys);
   command->callback([flags, &session] { session.outcome = run_command(*flags, session.json); });

@@ -12,12 +12,13 @@ namespace {
 
 class Chat {
  public:
-  Chat(TextModel& model, Conversation& conversation, const RunFlags& flags, bool json)
+  Chat(TextModel& model, Conversation& conversation, const RunFlags& flags, const SamplingOptions& sampling,
+       bool json)
       : model_(model),
         conversation_(conversation),
         flags_(flags),
+        sampling_(sampling),
         json_(json),
-        next_(sampled(*model.engine, flags.sampling, model.allowed)),
         lines_("> ") {}
 
   Status talk() {
@@ -82,7 +83,9 @@ class Chat {
     answering.reasoning_is_open = turn.value().reasoning_is_open;
     answering.interrupted = [] { return take_interrupt() || interrupted(); };
     if (!json_) answering.show = [this](const text::Part& part) { printer_.show(part); };
-    TANDEM_TRY(const Answer made, answer(next_, model_.text.tokenizer, turn.value().ids, answering));
+    const std::vector<int32_t>& ids = turn.value().ids;
+    const NextToken next = chosen(*model_.engine, {sampling_, ids.size(), answers_++, model_.allowed});
+    TANDEM_TRY(const Answer made, answer(next, model_.text.tokenizer, ids, answering));
     conversation_.add(line, made);
     print(made, turn.value());
     return {};
@@ -97,6 +100,7 @@ class Chat {
       Json result = to_json(made);
       result["prompt"] = turn.ids;
       result["engine"] = model_.engine->info();
+      result["sampling"] = to_json(sampling_);
       result["notes"] = model_.notes();
       fmt::print("{}\n", result.dump(-1, ' ', false, Json::error_handler_t::replace));
       std::fflush(stdout);
@@ -111,8 +115,9 @@ class Chat {
   TextModel& model_;
   Conversation& conversation_;
   const RunFlags& flags_;
+  SamplingOptions sampling_;
   bool json_;
-  NextToken next_;
+  uint64_t answers_ = 0;  ///< the row of the next one: no two answers share their draws
   LineEditor lines_;
   AnswerPrinter printer_;
   bool done_ = false;
@@ -130,9 +135,13 @@ Result<int> run_chat(const RunFlags& flags, bool json) {
   TANDEM_TRY(const SideSpec spec, side_of(flags));
   TANDEM_TRY(TextModel model, open_for_run(flags, spec));
   TANDEM_TRY(Conversation conversation, begin_conversation(flags, model));
-  if (!json) print_notes(model.notes());
+  TANDEM_TRY(const SamplingOptions sampling, sampling_of(flags, model.config, model.opened.path));
+  if (!json) {
+    print_notes(model.notes());
+    print_sampling(sampling);
+  }
   stay_on_interrupt();
-  TANDEM_CHECK(Chat(model, conversation, flags, json).talk());
+  TANDEM_CHECK(Chat(model, conversation, flags, sampling, json).talk());
   return 0;
 }
 

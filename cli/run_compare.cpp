@@ -40,6 +40,13 @@ Json to_json(const FirstDifference& difference) {
               {"bar", difference.bar}};
 }
 
+Json to_json(const ComparedRuns& runs) {
+  if (!runs.difference) return nullptr;
+  Json json = to_json(*runs.difference);
+  if (runs.logit_difference) json["logit_difference"] = *runs.logit_difference;
+  return json;
+}
+
 void print(const ComparedRuns& runs, const TextModel& left, const TextModel& right) {
   if (!runs.difference) {
     fmt::print("\nboth sides write the same, {} tokens ({})\n", runs.left.ids.size(), name(runs.left.finish));
@@ -49,6 +56,8 @@ void print(const ComparedRuns& runs, const TextModel& left, const TextModel& rig
   fmt::print("\n\nthey part at new token {} (position {}), {}; near ties up to {:.2e}\n", difference.step + 1,
              difference.prompt_tokens + difference.step,
              is_excused(difference.parting) ? "a near tie" : "NO near tie", difference.bar);
+  if (runs.logit_difference)
+    fmt::print("their logits there differ by up to {:.2e}\n", *runs.logit_difference);
   print_table({{"", "ID", "TEXT", "AHEAD OF THE OTHER'S CHOICE BY"},
                {"left", fmt::format("{}", difference.reference_id), quoted(difference.reference_text),
                 fmt::format("{:.2e}", difference.reference_margin)},
@@ -91,12 +100,16 @@ Result<int> run_compare(const RunFlags& flags, bool json) {
   TANDEM_TRY(options.answer, answer_options(left.model, left.config, turn.ids.size(), flags.wishes));
   options.answer.reasoning_is_open = turn.reasoning_is_open;
   options.answer.interrupted = interrupted;
-  options.allowed = left.allowed;
+  TANDEM_TRY(options.choice.sampling, sampling_of(flags, left.config, left.opened.path));
+  options.choice.allowed = left.allowed;
   const bool wide = compute_of(left.opened) == DType::f32;
-  options.top1_gap = tolerance_of(wide ? compute_of(right.opened) : compute_of(left.opened)).top1_gap;
+  const Tolerance& table = tolerance_of(wide ? compute_of(right.opened) : compute_of(left.opened));
+  options.top1_gap = table.top1_gap;
+  options.max_abs_error = table.max_abs_error;
   AnswerPrinter printer;
   if (!json) {
     print_notes(left.notes());
+    print_sampling(options.choice.sampling);
     options.answer.show = [&](const text::Part& part) { printer.show(part); };
   }
   TANDEM_TRY(const ComparedRuns runs,
@@ -107,9 +120,10 @@ Result<int> run_compare(const RunFlags& flags, bool json) {
     sides[1]["engine"] = right.engine->info();
     print_json(Json{{"equal", runs.equal()},
                     {"prompt", turn.ids},
-                    {"first_difference", runs.difference ? to_json(*runs.difference) : Json()},
+                    {"first_difference", to_json(runs)},
                     {"left", sides[0]},
                     {"right", sides[1]},
+                    {"sampling", to_json(options.choice.sampling)},
                     {"notes", left.notes()}});
   } else {
     print(runs, left, right);

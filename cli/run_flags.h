@@ -16,7 +16,8 @@ struct RunFlags {
   std::string engine;
   std::string compare;  ///< the other side of a comparison
   AnswerWishes wishes;
-  SamplingOptions sampling{.temperature = 0};
+  SamplingWishes sampling;
+  uint64_t seed = 0;  ///< where none is asked for
   EngineOptions options;
   std::vector<std::string> accepted_keys;
 };
@@ -26,6 +27,12 @@ Result<SideSpec> side_of(const RunFlags& flags);
 Result<TextModel> open_for_run(const RunFlags& flags, const SideSpec& spec);
 /// "note: ..." on stderr, a line each.
 void print_notes(const std::vector<std::string>& notes);
+/// The sampling that flags and the model's generation_config.json ask for. Errors: sampling_options's, at the
+/// file in `folder`.
+Result<SamplingOptions> sampling_of(const RunFlags& flags, const GenerationConfig& config,
+                                    const std::string& folder);
+/// On stderr, how the same text is made again; nothing where no token is drawn.
+void print_sampling(const SamplingOptions& sampling);
 /// The answer's fields of --json.
 Json to_json(const Answer& answer);
 

@@ -109,6 +109,7 @@ CompareRunsOptions compared(uint64_t max_new_tokens) {
   CompareRunsOptions options;
   options.answer.max_new_tokens = max_new_tokens;
   options.top1_gap = 2e-5;
+  options.max_abs_error = 1e-5;
   return options;
 }
 
@@ -157,6 +158,41 @@ TEST(CompareRuns, AStopTokenOnOneSideIsADifference) {
   EXPECT_EQ(runs.left.finish, Finish::stop_token);
   EXPECT_EQ(runs.left.text, "a");
   EXPECT_EQ(runs.right.text, "aXY");
+}
+
+TEST(CompareRuns, OneSeedGivesOneTextOnBothSides) {
+  ScriptedEngine left({}), right({});
+  CompareRunsOptions options = compared(12);
+  options.choice.sampling = {.seed = 5};
+  const ComparedRuns runs = compare_runs(left, right, byte_tokenizer(), {'A'}, options).value();
+  EXPECT_TRUE(runs.equal());
+  EXPECT_EQ(runs.left.ids,
+            answer(chosen(left, {options.choice.sampling, 1}), byte_tokenizer(), {'A'}, options.answer)
+                .value()
+                .ids);
+}
+
+// u of seed 0 and step 0 is 0.88052: 'y', behind 'x', is drawn where it has more than 1 - u of both, that is
+// with a logit above 20 + ln(0.11948 / 0.88052) = 18.0027.
+TEST(CompareRuns, DrawsMayPartWhereTheLogitsAgreeAndNowhereElse) {
+  const auto beside = [](float other) {
+    ScriptedEngine left({}), right({});
+    left.instead['A'] = {{'x', 20.0f}, {'y', 18.006f}};
+    right.instead['A'] = {{'x', 20.0f}, {'y', other}};
+    CompareRunsOptions options = compared(2);
+    options.choice.sampling = {};
+    options.max_abs_error = 0.01;
+    return compare_runs(left, right, byte_tokenizer(), {'A'}, options).value();
+  };
+  EXPECT_FALSE(beside(18.004f).difference);
+  const ComparedRuns near = beside(18.0f), far = beside(12.0f);
+  ASSERT_TRUE(near.difference && far.difference);
+  EXPECT_EQ(near.difference->reference_text, "y");
+  EXPECT_EQ(near.difference->other_text, "x");
+  EXPECT_TRUE(near.equal());
+  EXPECT_NEAR(*near.logit_difference, 0.006, 1e-5);
+  EXPECT_FALSE(far.equal());
+  EXPECT_NEAR(*far.logit_difference, 6.006, 1e-5);
 }
 
 TEST(CompareRuns, DifferentVocabulariesAreAFinding) {

@@ -1,31 +1,28 @@
 #include "generate/generate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace tandem {
 
-NextToken greedy(Engine& engine, std::vector<bool> allowed) {
-  return [&engine, allowed = std::move(allowed)](const std::vector<int32_t>& ids) -> Result<int32_t> {
-    TANDEM_TRY(NextLogits logits, next_logits(engine, {ids}));
-    if (std::any_of(logits.values.begin(), logits.values.end(),
-                    [](float value) { return std::isnan(value); }))
-      return not_equal("verify_c4", "the logits hold NaN");
-    keep_allowed(logits.values, allowed);
-    return most_likely(logits.values);
+Result<int32_t> choose(std::span<const float> logits, const std::vector<int32_t>& ids, const Choice& choice) {
+  std::vector<float> values(logits.begin(), logits.end());
+  if (!choice.allowed.empty())
+    for (size_t id = 0; id < values.size(); ++id)
+      if (id >= choice.allowed.size() || !choice.allowed[id])
+        values[id] = -std::numeric_limits<float>::infinity();
+  return sample_token(values, ids, choice.sampling, choice.row, ids.size() - choice.prompt_tokens);
+}
+
+NextToken chosen(Engine& engine, Choice choice) {
+  return [&engine, choice = std::move(choice)](const std::vector<int32_t>& ids) -> Result<int32_t> {
+    TANDEM_TRY(const NextLogits logits, next_logits(engine, {ids}));
+    return choose(logits.values, ids, choice);
   };
 }
 
-NextToken sampled(Engine& engine, const SamplingOptions& options, std::vector<bool> allowed) {
-  return [&engine, options, allowed = std::move(allowed),
-          step = uint64_t{0}](const std::vector<int32_t>& ids) mutable -> Result<int32_t> {
-    TANDEM_TRY(NextLogits logits, next_logits(engine, {ids}));
-    if (!allowed.empty())
-      for (size_t id = 0; id < logits.values.size(); ++id)
-        if (id >= allowed.size() || !allowed[id]) logits.values[id] = -std::numeric_limits<float>::infinity();
-    return sample_token(logits.values, ids, options, 0, step++);
-  };
+NextToken greedy(Engine& engine, std::vector<bool> allowed) {
+  return chosen(engine, {.allowed = std::move(allowed)});
 }
 
 std::string_view name(Finish finish) {

@@ -10,13 +10,26 @@ namespace tandem {
 /// grows by the token that was given.
 using NextToken = std::function<Result<int32_t>(const std::vector<int32_t>& ids)>;
 
-/// The most likely token (the lowest id of equals) among the allowed ones (see keep_allowed). `engine` must
-/// outlive it. Errors: the engine's; verify_c4 odd or NaN logits.
-NextToken greedy(Engine& engine, std::vector<bool> allowed = {});
+/// The most likely token, always (docs/sampling.md).
+inline constexpr SamplingOptions kGreedy{.temperature = 0};
 
-/// By the rules of docs/sampling.md, among the allowed ones; its calls are the steps of row 0. Options must
-/// have been checked. Errors: the engine's; those of sample_token.
-NextToken sampled(Engine& engine, const SamplingOptions& options, std::vector<bool> allowed = {});
+/// How the tokens of one text are chosen.
+struct Choice {
+  SamplingOptions sampling = kGreedy;  ///< checked
+  uint64_t prompt_tokens = 0;          ///< ids beyond them were made: how many is the step of the draw
+  uint64_t row = 0;                    ///< the text's number among those of one seed
+  std::vector<bool> allowed = {};      ///< ids that may be chosen; empty: all; ids beyond its end may not
+};
+
+/// The token after `ids`, prompt and what was made, of the logits that an engine gives there. Errors:
+/// sampling_c2 NaN, or nothing finite among the allowed; sampling_c3 an id without a logit.
+Result<int32_t> choose(std::span<const float> logits, const std::vector<int32_t>& ids, const Choice& choice);
+
+/// The tokens that are chosen of what `engine` computes. `engine` must outlive it. Errors: the engine's;
+/// verify_c4 odd logits; those of choose.
+NextToken chosen(Engine& engine, Choice choice);
+/// The most likely token (the lowest id of equals) among the allowed ones.
+NextToken greedy(Engine& engine, std::vector<bool> allowed = {});
 
 /// Why the tokens end.
 enum class Finish { stop_token, stop_string, length, interrupted };

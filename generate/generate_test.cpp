@@ -49,6 +49,45 @@ TEST(Generate, T07TokensThatNobodyHasAreNeverChosen) {
   EXPECT_THAT(generate(greedy(engine, allowed), {1}, {.max_new_tokens = 1}).value().ids, ElementsAre(7));
 }
 
+// Every id follows every id with logit 0: a draw is uniform.
+std::vector<int32_t> drawn(const SamplingOptions& sampling, uint64_t row = 0) {
+  ScriptedEngine engine({}, 40);
+  return generate(chosen(engine, {sampling, 2, row}), {9, 1}, {.max_new_tokens = 12}).value().ids;
+}
+
+TEST(Chosen, OneSeedGivesOneTextAndAnotherOneOrRowAnother) {
+  EXPECT_EQ(drawn({.seed = 5}), drawn({.seed = 5}));
+  EXPECT_NE(drawn({.seed = 5}), drawn({.seed = 6}));
+  EXPECT_NE(drawn({.seed = 5}), drawn({.seed = 5}, 1));
+}
+
+// docs/sampling.md: the first token made is step 0, however long the prompt; seed 0 draws u = 0.88052.
+TEST(Chosen, StepsAreCountedFromTheFirstTokenMade) {
+  EXPECT_EQ(drawn({})[0], 35) << "the first id with (id + 1) / 40 above 0.88052";
+  ScriptedEngine engine({}, 40);
+  EXPECT_EQ(chosen(engine, {{}, 3})({1, 2, 3}).value(), 35);
+  const std::vector<int32_t> made = drawn({});
+  EXPECT_EQ(chosen(engine, {{}, 2})({9, 1, made[0], made[1]}).value(), made[2]) << "a text is gone on with";
+}
+
+TEST(Chosen, ThePenaltyTurnsAwayFromWhatIsThere) {
+  ScriptedEngine engine({{1, 2}, {2, 2}});
+  engine.instead[2][7] = 1.5f;
+  const SamplingOptions penalised{.temperature = 0, .repetition_penalty = 2};
+  EXPECT_THAT(generate(chosen(engine, {penalised, 1}), {1}, {.max_new_tokens = 2}).value().ids,
+              ElementsAre(2, 7));
+}
+
+TEST(Chosen, T07TokensThatNobodyHasAreNeverDrawn) {
+  ScriptedEngine engine(std::map<int32_t, int32_t>{}, 40);
+  std::vector<bool> allowed(40, false);
+  allowed[3] = allowed[4] = true;
+  const auto made =
+      generate(chosen(engine, {{.seed = 1}, 1, 0, allowed}), {1}, {.max_new_tokens = 50}).value();
+  EXPECT_THAT(made.ids, ::testing::Each(::testing::AnyOf(3, 4)));
+  EXPECT_THAT(made.ids, ::testing::AllOf(::testing::Contains(3), ::testing::Contains(4)));
+}
+
 TEST(Generate, NaNIsAnError) {
   ScriptedEngine engine({});
   engine.instead[1][4] = std::numeric_limits<float>::quiet_NaN();

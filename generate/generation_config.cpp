@@ -12,8 +12,7 @@ constexpr std::string_view kFile = "generation_config.json", kConfig = "config.j
 /// What is made of a key.
 enum class Role {
   honoured,
-  no_matter,  ///< changes no token of a greedy answer
-  sampling,   ///< says how to sample; matters where do_sample is true
+  no_matter,  ///< changes no token
   changes     ///< would change the answer: said to be left out, unless it has its neutral value
 };
 struct KeyRow {
@@ -26,6 +25,12 @@ constexpr KeyRow kKeys[] = {
     {"max_new_tokens", Role::honoured},
     {"max_length", Role::honoured},
     {"stop_strings", Role::honoured},
+    {"do_sample", Role::honoured},
+    {"temperature", Role::honoured},
+    {"top_k", Role::honoured},
+    {"top_p", Role::honoured},
+    {"min_p", Role::honoured},
+    {"repetition_penalty", Role::honoured},
 
     {"_from_model_config", Role::no_matter},
     {"transformers_version", Role::no_matter},
@@ -48,22 +53,15 @@ constexpr KeyRow kKeys[] = {
     {"disable_compile", Role::no_matter},
     {"trust_remote_code", Role::no_matter},
 
-    {"do_sample", Role::sampling, "false"},
-    {"temperature", Role::sampling, "1"},
-    {"top_k", Role::sampling, "0"},
-    {"top_p", Role::sampling, "1"},
-    {"min_p", Role::sampling},
-    {"top_h", Role::sampling},
-    {"typical_p", Role::sampling, "1"},
-    {"epsilon_cutoff", Role::sampling, "0"},
-    {"eta_cutoff", Role::sampling, "0"},
-
+    {"top_h", Role::changes},
+    {"typical_p", Role::changes, "1"},
+    {"epsilon_cutoff", Role::changes, "0"},
+    {"eta_cutoff", Role::changes, "0"},
     {"num_beams", Role::changes, "1"},
     {"num_beam_groups", Role::changes, "1"},
     {"diversity_penalty", Role::changes, "0"},
     {"penalty_alpha", Role::changes},
     {"num_return_sequences", Role::changes, "1"},
-    {"repetition_penalty", Role::changes, "1"},
     {"encoder_repetition_penalty", Role::changes, "1"},
     {"no_repeat_ngram_size", Role::changes, "0"},
     {"encoder_no_repeat_ngram_size", Role::changes, "0"},
@@ -150,24 +148,39 @@ Result<std::vector<std::string>> strings_in(const Json& config, const char* key)
   return found->get<std::vector<std::string>>();
 }
 
+Status read_number(const Json& config, const char* key, std::optional<double>& number) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return {};
+  if (!found->is_number()) return wrong(kFile, key, "a number", *found);
+  number = found->get<double>();
+  return {};
+}
+
+Result<SamplingWishes> sampling_in(const Json& config) {
+  SamplingWishes wishes;
+  if (const auto found = config.find("do_sample"); found != config.end() && !found->is_null()) {
+    if (!found->is_boolean()) return wrong(kFile, "do_sample", "true or false", *found);
+    wishes.do_sample = found->get<bool>();
+  }
+  TANDEM_CHECK(read_number(config, "temperature", wishes.temperature));
+  TANDEM_TRY(wishes.top_k, count_in(config, "top_k"));
+  TANDEM_CHECK(read_number(config, "top_p", wishes.top_p));
+  TANDEM_CHECK(read_number(config, "min_p", wishes.min_p));
+  TANDEM_CHECK(read_number(config, "repetition_penalty", wishes.repetition_penalty));
+  return wishes;
+}
+
 std::vector<std::string> notes_on(const Json& config) {
-  std::vector<std::string> sampling, left_out, unknown;
-  const auto asks_to_sample = config.find("do_sample");
-  const bool samples = asks_to_sample != config.end() && *asks_to_sample == Json(true);
+  std::vector<std::string> left_out, unknown;
   for (const auto& [key, value] : config.items()) {
     const KeyRow* row = row_of(key);
-    const std::string words = fmt::format("{} {}", key, shown(value));
     if (row == nullptr) {
       unknown.push_back(key);
-    } else if (!is_neutral(value, *row)) {
-      if (row->role == Role::sampling && samples && key != "do_sample") sampling.push_back(words);
-      if (row->role == Role::changes) left_out.push_back(words);
+    } else if (row->role == Role::changes && !is_neutral(value, *row)) {
+      left_out.push_back(fmt::format("{} {}", key, shown(value)));
     }
   }
   std::vector<std::string> notes;
-  if (samples)
-    notes.push_back(fmt::format("{} asks for sampling{}{}: the most likely token is taken instead", kFile,
-                                sampling.empty() ? "" : ", ", fmt::join(sampling, ", ")));
   if (!left_out.empty())
     notes.push_back(fmt::format("{} asks for {}: not done", kFile, fmt::join(left_out, ", ")));
   if (!unknown.empty())
@@ -191,6 +204,7 @@ Result<GenerationConfig> generation_config(const std::map<std::string, std::stri
   TANDEM_TRY(read.stop_strings, strings_in(config, "stop_strings"));
   TANDEM_TRY(read.max_new_tokens, count_in(config, "max_new_tokens"));
   TANDEM_TRY(read.max_length, count_in(config, "max_length"));
+  TANDEM_TRY(read.sampling, sampling_in(config));
   read.notes = notes_on(config);
   return read;
 }

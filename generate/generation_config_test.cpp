@@ -39,13 +39,23 @@ TEST(GenerationConfig, LengthsAndStopStrings) {
   EXPECT_THAT(found.notes, IsEmpty());
 }
 
+TEST(GenerationConfig, HowToSample) {
+  const GenerationConfig found = read(
+      R"({"do_sample":true,"temperature":1,"top_k":20,"top_p":0.8,"min_p":0.1,"repetition_penalty":1.05})");
+  EXPECT_EQ(found.sampling.do_sample, true);
+  EXPECT_EQ(found.sampling.temperature, 1.0);
+  EXPECT_EQ(found.sampling.top_k, 20u);
+  EXPECT_EQ(found.sampling.top_p, 0.8);
+  EXPECT_EQ(found.sampling.min_p, 0.1);
+  EXPECT_EQ(found.sampling.repetition_penalty, 1.05);
+  EXPECT_THAT(found.notes, IsEmpty());
+  const SamplingWishes none = read(R"({"do_sample":null,"temperature":null,"top_k":null})").sampling;
+  EXPECT_FALSE(none.do_sample || none.temperature || none.top_k || none.top_p);
+}
+
 TEST(GenerationConfig, WhatIsNotDoneIsSaid) {
-  EXPECT_THAT(
-      read(R"({"do_sample":true,"temperature":0.6,"top_p":1.0})").notes,
-      ElementsAre("generation_config.json asks for sampling, temperature 0.6: the most likely token is "
-                  "taken instead"));
-  EXPECT_THAT(read(R"({"repetition_penalty":1.05,"num_beams":4,"min_length":0})").notes,
-              ElementsAre("generation_config.json asks for repetition_penalty 1.05, num_beams 4: not done"));
+  EXPECT_THAT(read(R"({"typical_p":0.9,"num_beams":4,"min_length":0})").notes,
+              ElementsAre("generation_config.json asks for typical_p 0.9, num_beams 4: not done"));
   EXPECT_THAT(read(R"({"speed":9})").notes,
               ElementsAre("generation_config.json has keys that nobody reads: speed"));
 }
@@ -66,6 +76,9 @@ TEST(GenerationConfig, OtherFormsAreRefused) {
   EXPECT_THAT(refused(R"({"max_new_tokens":1.5})"),
               HasSubstr("max_new_tokens must be a whole number from 0"));
   EXPECT_THAT(refused(R"({"stop_strings":[1]})"), HasSubstr("a string or a list of strings"));
+  EXPECT_THAT(refused(R"({"do_sample":1})"), HasSubstr("do_sample must be true or false, found 1"));
+  EXPECT_THAT(refused(R"({"temperature":"hot"})"), HasSubstr("temperature must be a number"));
+  EXPECT_THAT(refused(R"({"top_k":2.5})"), HasSubstr("top_k must be a whole number from 0"));
   EXPECT_THAT(refused("[]"), HasSubstr("the file must be an object"));
   EXPECT_THAT(refused("{"), HasSubstr("generation_config.json"));
 }

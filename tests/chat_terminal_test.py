@@ -51,7 +51,7 @@ class ChatAtATerminal(Case):
         model = shutil.copytree(TINY, self.scratch / "model")
         config = model / "tokenizer_config.json"
         config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": template}))
-        command = [TANDEM, "run", model, "--chat", "--engine", "torch", "--threads", "1", "--ignore-eos", *arguments]
+        command = [TANDEM, "run", model, "--chat", "--engine", "torch", "--threads", "1", "--greedy", "--ignore-eos", *arguments]
         terminal = Terminal(self.scratch, command)
         self.addCleanup(terminal.close)
         terminal.wait("Ctrl-D ends.\n>")

@@ -100,12 +100,6 @@ class Generate(Case):
         self.assertEqual(tandem("run", self.scratch / "model", "--compiled", *rules, "5").json["tokens"], one)
         self.assertNotEqual(text(self.scratch / "model", "tf", 6), one)
 
-    def test_options_of_sampling_are_refused_by_name(self):
-        source = fixtures("llama")[1]
-        for options, words in ((["--top-p", "2", "--temperature", "1"], "top_p is 2, expected above 0 to 1"), (["--top-k", "5"], "need a --temperature above 0"),
-                               (["--temperature", "1", "--compare", "torch"], "--compare compares the most likely tokens")):  # fmt: skip
-            self.assertIn(words, tandem("run", source, "--tokens", "1,2", *options, code=2).err)
-
     def test_scores_are_the_log_probabilities_of_the_next_tokens(self):
         tandem("convert", TINY, self.scratch / "model")
         model = load_tf(self.scratch / "model")

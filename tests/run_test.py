@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 
 PROMPT = "def area(width, height):"
 START = 0  # the example's start token, which its tokenizer_config.json asks for
-FAST = ("--engine", "torch", "--threads", "1")
+ONE = ("--engine", "torch", "--threads", "1")
+FAST = (*ONE, "--greedy")  # the example's generation_config.json asks for sampling
 TOKENIZER = Tokenizer.from_file(str(TINY / "tokenizer.json"))
 
 
@@ -38,7 +39,7 @@ class Run(Example):
         tandem("convert", self.model, self.scratch / "tf")
         written = {}
         for engine, model in (("hf", self.model), ("torch", self.model), ("tf", self.scratch / "tf")):
-            asked = ("--engine", engine, "--threads", "1", "--max-new-tokens", 12)
+            asked = ("--engine", engine, "--threads", "1", "--max-new-tokens", 12, "--greedy")
             ids = tandem("run", model, "--tokens", ",".join(map(str, self.ids(PROMPT))), *asked).out
             written[engine] = tandem("run", model, PROMPT, *asked).out
             wanted = TOKENIZER.decode([*self.ids(PROMPT), *map(int, ids.split(","))], skip_special_tokens=True)
@@ -83,10 +84,10 @@ class Run(Example):
         return self.continued("--max-new-tokens", 6)["tokens"]
 
     def test_what_the_files_ask_for_and_is_not_done_is_said(self):
-        self.change("generation_config.json", repetition_penalty=1.1, wings=2)
+        self.change("generation_config.json", num_beams=4, wings=2)
         notes = self.continued("--max-new-tokens", 1)["notes"]
-        self.assertEqual([note.partition(" ")[0] for note in notes], ["tokenizer_config.json", *["generation_config.json"] * 3])
-        for said in ("names the class LlamaTokenizerFast", "temperature 0.6", "repetition_penalty 1.1: not done", "nobody reads: wings"):
+        self.assertEqual([note.partition(" ")[0] for note in notes], ["tokenizer_config.json", *["generation_config.json"] * 2])
+        for said in ("names the class LlamaTokenizerFast", "num_beams 4: not done", "nobody reads: wings"):
             self.assertIn(said, str(notes))
         printed = tandem("run", self.model, PROMPT, *FAST, "--max-new-tokens", "1").err
         self.assertEqual([line.removeprefix("note: ") for line in printed.splitlines()], notes)
@@ -94,6 +95,8 @@ class Run(Example):
     def test_wrong_files_are_named(self):
         for file, content, says in (
             ("generation_config.json", '{"eos_token_id": 5000}', "generation_config.json: generation_c1: eos_token_id must be an id below 4096"),
+            ("generation_config.json", '{"do_sample": 1}', "generation_config.json: generation_c1: do_sample must be true or false, found 1"),
+            ("generation_config.json", '{"repetition_penalty": -2}', "generation_config.json: generation_c1: repetition_penalty is -2, expected 1e-06 to"),
             ("tokenizer_config.json", '{"add_bos_token": 1}', "tokenizer_config.json: text_c2: add_bos_token must be true or false"),
             ("tokenizer.json", "{", "model/tokenizer.json"),
         ):
@@ -122,6 +125,52 @@ class Run(Example):
         self.assertEqual(process.returncode, 130)
         self.assertTrue((first + rest).endswith(b"\n"))
         self.assertLess(len(TOKENIZER.encode((first + rest).decode()).ids), 800)
+
+
+class Sampling(Example):
+    def drawn(self, *arguments, model=None, engine="torch"):
+        return tandem("run", model or self.model, PROMPT, "--engine", engine, "--threads", "1", "--max-new-tokens", 16, "--ignore-eos", *arguments, "--json").json
+
+    def test_one_seed_gives_one_text_with_every_engine(self):
+        tandem("convert", self.model, self.scratch / "tf")
+        asked = ("--temperature", 1.3, "--top-k", 0, "--top-p", 0.95, "--min-p", 0.001, "--repetition-penalty", 1.1, "--seed", 5)
+        runs = [self.drawn(*asked, engine=engine, model=model) for engine, model in (("hf", self.model), ("torch", self.model), ("tf", self.scratch / "tf"))]
+        self.assertEqual([one["tokens"] for one in runs], [runs[0]["tokens"]] * 3)
+        used = {"do_sample": True, "temperature": 1.3, "top_k": 0, "top_p": 0.95, "min_p": 0.001, "repetition_penalty": 1.1, "seed": 5}
+        self.assertEqual([one["sampling"] for one in runs], [used] * 3)
+        self.assertNotEqual(self.drawn(*asked[:-1], 6)["tokens"], runs[0]["tokens"])
+
+    def test_a_seed_that_nobody_asked_for_makes_the_text_again(self):
+        first = self.drawn("--temperature", 2)
+        seed = first["sampling"]["seed"]
+        self.assertEqual(self.drawn("--temperature", 2, "--seed", seed), first)
+        self.assertNotEqual(self.drawn("--temperature", 2)["sampling"]["seed"], seed)
+        printed = tandem("run", self.model, PROMPT, *ONE, "--max-new-tokens", 16, "--ignore-eos", "--temperature", 2)
+        (flags,) = (line.rpartition(": ")[2].split() for line in printed.err.splitlines() if "tokens are drawn" in line)
+        self.assertEqual(tandem("run", self.model, PROMPT, *ONE, "--max-new-tokens", 16, "--ignore-eos", *flags).out, printed.out)
+
+    def test_generation_config_says_how_and_flags_come_first(self):
+        said = {"do_sample": True, "temperature": 0.6, "top_k": 50, "top_p": 0.95, "min_p": 0, "repetition_penalty": 1}
+        found = self.drawn()["sampling"]
+        self.assertEqual(found | said, found)
+        self.change("generation_config.json", top_k=7, min_p=0.1, repetition_penalty=1.2, do_sample=False)
+        self.assertEqual(self.drawn()["sampling"], {"do_sample": False, "repetition_penalty": 1.2})
+        wanted = said | {"top_k": 7, "min_p": 0.1, "repetition_penalty": 1.2, "temperature": 0.9, "seed": 3}
+        asked = ("--temperature", 0.9, "--seed", 3)
+        self.assertEqual(self.drawn(*asked)["sampling"], wanted)
+        self.assertEqual(tandem("run", self.model, "--tokens", "0,335", *ONE, *asked, "--json").json["sampling"], wanted)
+        self.change("generation_config.json", do_sample=True, top_k=1, repetition_penalty=1)
+        self.assertEqual(self.drawn()["tokens"], self.drawn("--greedy")["tokens"])
+
+    def test_every_answer_of_a_conversation_has_its_own_draws(self):
+        command = [TANDEM, "run", self.model, "--chat", *ONE, "--max-new-tokens", "12", "--ignore-eos", "--temperature", "2", "--seed", "5", "--json"]
+        said = [subprocess.run(command, input="Hello\n/reset\nHello\n", capture_output=True, text=True, check=True).stdout for _ in range(2)]
+        self.assertEqual(said[0], said[1])
+        first, second = map(json.loads, said[0].splitlines())
+        self.assertEqual((first["prompt"], first["sampling"]), (second["prompt"], second["sampling"]))
+        self.assertNotEqual(first["tokens"], second["tokens"])
+        alone = subprocess.run([*command, "Hello"], capture_output=True, check=True).stdout
+        self.assertEqual(json.loads(alone), first)
 
 
 class Chat(Example):
@@ -172,6 +221,13 @@ class SideBySide(Case):
         self.assertEqual(compared["left"]["tokens"], compared["right"]["tokens"])
         self.assertEqual((compared["left"]["engine"]["engine"], compared["right"]["engine"]["engine"]), ("torch", "tensorflow"))
 
+    def test_equal_sides_that_draw(self):
+        asked = ("--temperature", 1.3, "--seed", 5, "--max-new-tokens", "8", "--json")
+        compared = tandem("run", TINY, PROMPT, *ONE, "--compare", f"tf:{self.tf}", *asked).json
+        self.assertEqual((compared["equal"], compared["first_difference"]), (True, None))
+        self.assertEqual(compared["sampling"]["seed"], 5)
+        self.assertEqual(compared["left"]["tokens"], tandem("run", self.tf, PROMPT, *asked).json["tokens"])
+
     def test_the_first_difference_is_marked(self):
         bad = self.scratch / "bad"
         tandem("plant", "rotary.pairing", self.tf, bad)
@@ -184,7 +240,7 @@ class SideBySide(Case):
         self.assertEqual((left["tokens"][step], right["tokens"][step]), (first["left_id"], first["right_id"]))
         self.assertEqual(first["left_text"], TOKENIZER.decode([first["left_id"]]))
         self.assertGreater(first["left_margin"], first["bar"])
-        alone = tandem("run", bad, PROMPT, "--max-new-tokens", "8", "--json").json
+        alone = tandem("run", bad, PROMPT, "--greedy", "--max-new-tokens", "8", "--json").json
         self.assertEqual(alone["text"], right["text"])
         printed = tandem(*asked, code=1).out
         self.assertIn(f"they part at new token {step + 1} (position {first['position']}), NO near tie", printed)

@@ -245,9 +245,14 @@ bool is_excused(Parting parting) { return row(parting).excused; }
 
 FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
                               double top1_gap) {
+  return difference_of(reference, most_likely(reference), other, most_likely(other), top1_gap);
+}
+
+FirstDifference difference_of(std::span<const float> reference, int32_t reference_id,
+                              std::span<const float> other, int32_t other_id, double top1_gap) {
   FirstDifference found;
-  found.reference_id = most_likely(reference);
-  found.other_id = most_likely(other);
+  found.reference_id = reference_id;
+  found.other_id = other_id;
   found.reference_margin = static_cast<double>(reference[found.reference_id]) - reference[found.other_id];
   found.other_margin = static_cast<double>(other[found.other_id]) - other[found.reference_id];
   found.bar = top1_gap * std::max(1.0, rms(reference));

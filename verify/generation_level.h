@@ -39,6 +39,9 @@ struct FirstDifference {
 /// `top1_gap` is the table's. Equal choices have margins of 0.
 FirstDifference difference_of(std::span<const float> reference, std::span<const float> other,
                               double top1_gap);
+/// Of any two choices: margins are below 0 where a side did not take its most likely token.
+FirstDifference difference_of(std::span<const float> reference, int32_t reference_id,
+                              std::span<const float> other, int32_t other_id, double top1_gap);
 
 struct GenerationLevel {
   uint64_t prompts = 0;
