@@ -51,7 +51,10 @@ void add_accepted_keys(CLI::App& command, std::vector<std::string>& keys) {
 CLI::Validator whole_number() {
   const auto check = [](std::string& text) -> std::string {
     const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-    return digits ? "" : fmt::format("\"{}\" is no whole number from 0", text);
+    if (!digits) return fmt::format("\"{}\" is no whole number from 0", text);
+    uint64_t value = 0;  // larger ones would become the largest, without a word
+    const bool fits = std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
+    return fits ? "" : fmt::format("{} is above 2^64 - 1", text);
   };
   return CLI::Validator(check, "");
 }

@@ -43,7 +43,7 @@ void add_limits(CLI::App& command, SafetensorsLimits& limits);
 void add_accepted_keys(CLI::App& command, std::vector<std::string>& keys);
 
 // Checks of numbers, in words that a user can act on.
-CLI::Validator whole_number();     ///< digits alone
+CLI::Validator whole_number();     ///< digits alone, below 2^64
 CLI::Validator positive_number();  ///< above 0 and finite
 
 /// A number of bytes: "1000000", "5GB" (5e9), "256MiB". Errors: usage, naming the flag; also for 0.

@@ -66,6 +66,7 @@ class CommandLine(Case):
             (2, "--compare needs a text, or ids", ["run", model, "--chat", "--compare", "torch"]),
             (2, "sampling_c1: temperature is -1, expected 0 to ", ["run", model, "Hello", "--temperature", "-1"]),
             (2, "sampling_c1: temperature is nan, expected 0 to ", ["run", model, "Hello", "--temperature", "nan"]),
+            (2, "--seed: 18446744073709551616 is above 2^64 - 1", ["run", model, "Hello", "--seed", "18446744073709551616"]),
             (2, "sampling_c1: top_p is 1.5, expected above 0 to 1", ["run", model, "Hello", "--top-p", "1.5"]),
             (2, "sampling_c1: min_p is -0.1, expected 0 to 1", ["run", model, "Hello", "--min-p", "-0.1"]),
             (2, "sampling_c1: repetition_penalty is 0, expected ", ["run", model, "--chat", "--repetition-penalty", "0"]),
