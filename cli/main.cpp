@@ -1,7 +1,5 @@
 // The program: flags to calls, errors to words and an exit code.
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <new>
 #include <system_error>
@@ -36,16 +34,8 @@ std::string help_for(const CLI::App& app, int argc, char** argv) {
   return command ? fmt::format("see tandem {} --help", command->get_name()) : "see tandem --help";
 }
 
-/// Pieces of tensors are of a few MiB, and there is one after the other: their memory is used again, where
-/// the C library would give each back to the kernel and have it cleared anew.
-void keep_freed_memory() {
-  ::mallopt(M_MMAP_THRESHOLD, 64 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 128 << 20);
-}
-
 int run(int argc, char** argv) {
   install_signal_handlers();
-  keep_freed_memory();
   Session session;
   CLI::App app{
       "tandem carries a model between PyTorch and TensorFlow, and proves that both sides compute the same.",
