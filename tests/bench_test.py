@@ -2,9 +2,10 @@
 
 import unittest
 
-from browser import Page
 from common import TINY, Case, fixtures, run, tandem
 from schemas_test import problems
+
+from browser import Page
 
 QUICK = ("--rounds", "2", "--prefill", "16", "--decode", "12+6", "--batch", "1,2", "--threads", "1")
 

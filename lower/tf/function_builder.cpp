@@ -356,6 +356,7 @@ Tensor FunctionBuilder::expand_dims(const Tensor& x, int32_t axis) {
 }
 
 std::string FunctionBuilder::join(const std::vector<std::string>& parts, DType dtype) {
+  if (parts.size() == 1) return parts[0];  // ConcatV2 takes two or more
   std::vector<std::string> inputs = parts;
   inputs.push_back(scalar(0));
   const auto count = static_cast<int64_t>(parts.size());

@@ -257,6 +257,25 @@ TEST(LowerTf, AStackCutIntoChunksIsSeveralVariablesAndTheSameExperts) {
   EXPECT_EQ(count_nodes(cut_layer, "MatMul"), count_nodes(whole_layer, "MatMul"));
 }
 
+// TensorFlow's Python refuses it when the model is loaded, the C API when it runs.
+TEST(LowerTf, NothingIsJoinedOfOnePart) {
+  Json one_expert = deepseek();
+  one_expert["num_experts_per_tok"] = 1;
+  Json one_layer = llama();
+  one_layer["num_hidden_layers"] = 1;
+  for (const Json& config : {one_expert, one_layer, deepseek()}) {
+    size_t joins = 0;
+    const SavedModelSpec spec = lowered(config);
+    for (const auto& function : spec.library)
+      for (const auto& node : function.node_def()) {
+        if (node.op() != "ConcatV2") continue;
+        ++joins;
+        EXPECT_GE(node.attr().at("N").i(), 2) << function.signature().name() << ": " << node.name();
+      }
+    EXPECT_GT(joins, 0u);
+  }
+}
+
 /// The names of functions that calls with _XlaMustCompile reach.
 std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
   std::set<std::string> found;
