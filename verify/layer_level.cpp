@@ -134,8 +134,9 @@ class LayerComparison {
     if (sides_.exact) {
       TANDEM_TRY(exact, exact_value(*given, place.value));
     }
+    const double angle = place.tap == stack_.rotary.tap ? largest_position(probe) : 0;
     return compare_tap(probe, mine->second, *found, exact ? &*exact : nullptr,
-                       others_exact ? &*others_exact : nullptr, place.token_axis, tap);
+                       others_exact ? &*others_exact : nullptr, place.token_axis, tap, angle);
   }
 
   /// The name of a tap's value in the entry "logits".
@@ -350,12 +351,21 @@ class LayerComparison {
 
   Status compare_tap(const Probe& probe, const HostTensor& mine, const HostTensor& theirs,
                      const HostTensor* exact, const HostTensor* others_exact, size_t token_axis,
-                     TapResult& tap) {
-    const auto distance = measure(mine, theirs, exact, others_exact, mask_of(probe, token_axis));
+                     TapResult& tap, double angle = 0) {
+    auto distance = measure(mine, theirs, exact, others_exact, mask_of(probe, token_axis));
     if (!distance.ok() && is_difference(distance.error())) return add_failure(tap, distance.error());
     if (!distance.ok()) return distance.error();
+    distance.value().angle = angle;
     add(tap, probe.name, distance.value());
     return {};
+  }
+
+  /// No frequency is above 1, so no angle of a rotary table is above this.
+  static double largest_position(const Probe& probe) {
+    int32_t largest = 0;
+    for (size_t i = 0; i < probe.position_ids.size(); ++i)
+      if (probe.attention_mask[i]) largest = std::max(largest, probe.position_ids[i]);
+    return largest;
   }
 
   static Status add_missing(TapResult& tap, const std::string& name, std::string_view side) {

@@ -118,8 +118,9 @@ TapVerdict judge(const TapDistance& d, const Tolerance& tolerance, Depth depth, 
                             plain(other), plain(bar), kExactFactor, plain(reference)));
   };
   check("largest", d.other_max, std::max(d.reference_max, over_all.reference_max),
-        std::max(kExactFloor * d.rms, kLargestFloor * std::max(d.max_abs, over_all.max_abs)));
-  check("RMS", d.other_rms, std::max(d.reference_rms, over_all.reference_rms), kExactFloor * d.rms);
+        std::max(kExactFloor * d.rms, kLargestFloor * std::max({d.max_abs, over_all.max_abs, d.angle})));
+  check("RMS", d.other_rms, std::max(d.reference_rms, over_all.reference_rms),
+        kExactFloor * std::max(d.rms, d.angle));
   return result;
 }
 

@@ -31,6 +31,9 @@ struct TapDistance {
   double reference_max = 0, reference_rms = 0;  ///< reference - float64
   double other_max = 0, other_rms = 0;          ///< other - float64
   uint64_t worst_row = 0, worst_token = 0;      ///< where `other` (or the difference) is largest
+  /// Of a rotary table: the largest angle, in radians, that its cosines were taken of, else 0. An angle's own
+  /// rounding, and that of the power that its frequency is, moves a cosine by as much.
+  double angle = 0;
 };
 
 /// Tensors of one shape, of any float dtypes. `exact` may be null, and `exact_of_other` where the other side

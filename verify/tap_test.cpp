@@ -104,6 +104,27 @@ TEST(Judge, BelowTheFloorNothingIsToldFromRounding) {
   EXPECT_EQ(judged(d).verdict, Verdict::different);
 }
 
+// Models with rotary scaling "dynamic" compute powers as they run: an ulp of a power times position 9 is an
+// error of 1e-6 in a cosine, and no difference of models.
+TEST(Judge, ACosineIsAsExactAsItsAngle) {
+  TapDistance d;
+  d.values = 10;
+  d.has_exact = true;
+  d.max_abs = 1;
+  d.rms = 0.7;
+  d.reference_max = d.reference_rms = 3e-8;
+  d.other_max = 1e-6;
+  d.other_rms = 3e-7;
+  const auto judged = [&](double angle) {
+    d.angle = angle;
+    return tandem::judge(d, kTolerances[0], Depth::layer).verdict;
+  };
+  EXPECT_EQ(judged(0), Verdict::different);
+  EXPECT_EQ(judged(9), Verdict::equal);
+  d.other_max = 1e-5;
+  EXPECT_EQ(judged(9), Verdict::different);
+}
+
 TEST(Judge, AReferenceFarFromFloat64IsAFindingOfItsOwn) {
   TapDistance d;
   d.values = 4;
