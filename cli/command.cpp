@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/shape.h"
+#include "base/signals.h"
 
 namespace tandem {
 namespace {
@@ -18,6 +19,11 @@ Json to_json(const Error& error) {
   if (error.offset) json["offset"] = *error.offset;
   if (!error.hint.empty()) json["hint"] = error.hint;
   return json;
+}
+
+/// A Ctrl-C at a terminal reaches the workers too: how they died is not what is to be told.
+Error told(const Error& error) {
+  return interrupted() && error.rule == "engine_c2" ? unavailable("", "stopped by a signal") : error;
 }
 
 std::string dump(const Json& json, int indent) {
@@ -96,7 +102,7 @@ int finish(Session& session) {
   if ((std::fflush(stdout) != 0 || std::ferror(stdout)) && session.outcome->ok())
     session.outcome = io_error("write", "standard output", errno ? errno : EIO);
   if (session.outcome->ok()) return session.outcome->value();
-  const Error& error = session.outcome->error();
+  const Error error = told(session.outcome->error());
   if (session.json)
     fmt::print(stderr, "{}\n", dump(Json{{"error", to_json(error)}}, -1));
   else

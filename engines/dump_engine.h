@@ -11,7 +11,7 @@ namespace tandem {
 ///   "taps"    of the taps (and logits) asked for those that were recorded; without a list all
 ///
 /// Errors of run(): dump_c9 (invalid) no probe has these inputs; dump_c10 (unsupported) an output that was
-/// not recorded (of "taps" it is left out), or another entry. values(), edit(), encode() and decode() are
+/// not recorded (of "taps" it is left out), or another entry. values(), edit() and encode() are
 /// unsupported, as of any engine that has none.
 std::unique_ptr<Engine> dump_engine(std::shared_ptr<const DumpFile> dump);
 

@@ -109,21 +109,13 @@ Result<WorkerCommand> command_of(const EngineRow& engine) {
   return WorkerCommand{{worker, tensorflow}, install_hint(engine), false, false};
 }
 
-/// Plain values as a tensor with one axis.
-template <class T>
-HostTensor host_vector(DType dtype, std::span<const T> values) {
-  const auto bytes = std::as_bytes(values);
-  return {dtype, {values.size()}, {bytes.begin(), bytes.end()}};
-}
-
-/// The values of a reply's tensor with one axis.
-template <class T>
-Result<std::vector<T>> vector_in(const Message& reply, const std::string& name, DType dtype) {
-  const auto found = reply.tensors.find(name);
-  if (found == reply.tensors.end() || found->second.dtype != dtype || found->second.shape.size() != 1 ||
-      found->second.data.size() != found->second.shape[0] * sizeof(T))
-    return corrupt("engine_c4", "the worker's answer has no {} of {} and one axis", name, dtype);
-  std::vector<T> values(found->second.shape[0]);
+/// The ids of a reply to op=encode.
+Result<std::vector<int32_t>> ids_in(const Message& reply) {
+  const auto found = reply.tensors.find("ids");
+  if (found == reply.tensors.end() || found->second.dtype != DType::i32 || found->second.shape.size() != 1 ||
+      found->second.data.size() != found->second.shape[0] * sizeof(int32_t))
+    return corrupt("engine_c4", "the worker's answer has no ids of {} and one axis", DType::i32);
+  std::vector<int32_t> values(found->second.shape[0]);
   if (!values.empty()) std::memcpy(values.data(), found->second.data.data(), found->second.data.size());
   return values;
 }
@@ -134,15 +126,10 @@ class WorkerEngine : public Engine {
       : process_(std::move(process)), info_(std::move(info)), timeout_s_(timeout_s) {}
   const EngineInfo& info() const override { return info_; }
   Result<std::vector<int32_t>> encode(std::string_view text) override {
-    const HostTensor bytes = host_vector(DType::u8, std::span(text));
-    TANDEM_TRY(const Message reply, process_->call({{{"op", "encode"}}, {{"text", bytes}}}, timeout_s_));
-    return vector_in<int32_t>(reply, "ids", DType::i32);
-  }
-  Result<std::string> decode(std::span<const int32_t> ids) override {
-    const HostTensor tensor = host_vector(DType::i32, ids);
-    TANDEM_TRY(const Message reply, process_->call({{{"op", "decode"}}, {{"ids", tensor}}}, timeout_s_));
-    TANDEM_TRY(const std::vector<char> text, vector_in<char>(reply, "text", DType::u8));
-    return std::string(text.begin(), text.end());
+    const auto bytes = std::as_bytes(std::span(text));
+    const HostTensor tensor{DType::u8, {bytes.size()}, {bytes.begin(), bytes.end()}};
+    TANDEM_TRY(const Message reply, process_->call({{{"op", "encode"}}, {{"text", tensor}}}, timeout_s_));
+    return ids_in(reply);
   }
   Result<HostTensors> last_logits(const HostTensors& inputs) override {
     const Words words{{"op", "run"}, {"entry", "logits"}, {"outputs", "logits"}, {"tokens", "last"}};
@@ -196,10 +183,6 @@ Status Engine::edit(const std::string&, const HostTensors&) {
 }
 
 Result<std::vector<int32_t>> Engine::encode(std::string_view) {
-  return unsupported("engine_c10", "this engine has no tokenizer");
-}
-
-Result<std::string> Engine::decode(std::span<const int32_t>) {
   return unsupported("engine_c10", "this engine has no tokenizer");
 }
 

@@ -6,8 +6,7 @@
 // Protocol: a Unix socket pair (the worker's is file descriptor 3). Every message, both ways, is a u64 LE
 // length and one safetensors file whose __metadata__ holds the words:
 //   -> op=load path=... [threads=N] [stream=1] [compiled=1]      <- ok=1 engine=tensorflow version=2.21.0 ...
-//   -> op=encode (text: u8 [bytes])                 <- ok=1 (ids: i32 [tokens])       hf alone, and
-//   -> op=decode (ids: i32 [tokens])                <- ok=1 (text: u8 [bytes])        likewise
+//   -> op=encode (text: u8 [bytes])                 <- ok=1 (ids: i32 [tokens])       hf alone
 //   -> op=run entry=... outputs=a,b [tokens=last] (tensors: the inputs)   <- ok=1 (tensors: the outputs asked
 //   for; all when outputs is empty; with tokens=last the output "logits" is cut to [batch, 1, vocab])
 //   -> op=values entry=... scope=entry|block outputs=a,b (tensors: what is given)   <- ok=1 (tensors)
@@ -64,11 +63,10 @@ class Engine {
                                                const EngineOptions& options = {});
   virtual ~Engine() = default;
   virtual const EngineInfo& info() const = 0;
-  /// Text (UTF-8) to ids and back, by the tokenizer.json in the model's folder, with the special tokens that
-  /// it adds itself and no others; nothing is left out of decoded text. The hf engine alone does it. Errors:
-  /// missing there is no tokenizer.json; invalid it is none, or the text is not UTF-8.
+  /// Text (UTF-8) to ids by the `tokenizers` library and the tokenizer.json in the model's folder, with the
+  /// special tokens that it adds itself and no others: what our own tokenizer is held to. The hf engine alone
+  /// does it. Errors: missing there is no tokenizer.json; invalid it is none, or the text is not UTF-8.
   virtual Result<std::vector<int32_t>> encode(std::string_view text);
-  virtual Result<std::string> decode(std::span<const int32_t> ids);
   /// The logits of each row's last token, f32 [batch, 1, vocab]: entry "logits", of which nothing else
   /// travels. Rows are padded on the left. Asked for the rows of the call before and one token more in each,
   /// an engine that can keep a cache runs that token alone (torch; tf, where the model has the

@@ -440,32 +440,17 @@ def load_tokenizer(folder):
     return tokenizer
 
 
-def vector(tensors, name, dtype):
-    """The tensor of one axis that encode or decode is asked about."""
-    value = tensors.get(name)
-    if value is None or value.dtype != dtype or value.ndim != 1:
-        raise WorkerError("invalid", f"expected the tensor '{name}' of {dtype} and one axis", "hf_c6")
-    return value
-
-
 def encode(tokenizer, tensors):
     import numpy
 
+    value = tensors.get("text")
+    if value is None or value.dtype != "uint8" or value.ndim != 1:
+        raise WorkerError("invalid", "expected the tensor 'text' of uint8 and one axis", "hf_c6")
     try:
-        text = vector(tensors, "text", "uint8").tobytes().decode("utf-8")
+        text = value.tobytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise WorkerError("invalid", f"the text is not UTF-8: {error}", "hf_c6") from error
     return {"ids": numpy.array(tokenizer.encode(text).ids, dtype=numpy.int32)}
-
-
-def decode(tokenizer, tensors):
-    import numpy
-
-    ids = vector(tensors, "ids", "int32")
-    if ids.size and ids.min() < 0:
-        raise WorkerError("invalid", "a token id is below 0", "hf_c6")
-    text = tokenizer.decode(ids.tolist(), skip_special_tokens=False)
-    return {"text": numpy.frombuffer(text.encode("utf-8", errors="replace"), dtype=numpy.uint8).copy()}
 
 
 class Worker:
@@ -485,12 +470,12 @@ class Worker:
             if words.get("tokens") == "last" and "logits" in results:
                 results["logits"] = results["logits"][:, -1:].copy()
             return {"ok": "1"}, results
-        if op in ("encode", "decode"):
+        if op == "encode":
             if self.folder is None:
                 raise WorkerError("usage", f"op={op} before op=load", "protocol_c6")
             if self.tokenizer is None:
                 self.tokenizer = load_tokenizer(self.folder)
-            return {"ok": "1"}, (encode if op == "encode" else decode)(self.tokenizer, tensors)
+            return {"ok": "1"}, encode(self.tokenizer, tensors)
         if op in ("values", "edit"):
             raise WorkerError("unsupported", "transformers' modules cannot be run by the contract's names", "engine_c9")
         raise WorkerError("usage", f"unknown op {op!r}", "protocol_c6")

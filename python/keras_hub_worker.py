@@ -166,7 +166,7 @@ class Worker:
             if words.get("tokens") == "last" and "logits" in results:
                 results["logits"] = results["logits"][:, -1:].copy()
             return {"ok": "1"}, results
-        if op in ("values", "edit", "encode", "decode"):
+        if op in ("values", "edit", "encode"):
             raise WorkerError("unsupported", f"KerasHub's layers cannot be asked for op={op}", "engine_c9")
         raise WorkerError("usage", f"unknown op {op!r}", "protocol_c6")
 

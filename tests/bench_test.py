@@ -1,8 +1,12 @@
 """tandem bench: limits and contenders, run for real; and what is not the same model is not timed."""
 
+import os
+import signal
+import subprocess
+import time
 import unittest
 
-from common import TINY, Case, fixtures, run, tandem
+from common import TANDEM, TINY, Case, fixtures, run, tandem
 from schemas_test import problems
 
 from browser import Page
@@ -56,6 +60,17 @@ class Bench(Case):
         for scenario in report["scenarios"]:
             self.assertEqual(sorted(scenario["results"][1]), ["contender", "failure"])
             self.assertIn("from the reference's", scenario["results"][1]["failure"])
+
+    def test_ctrl_c_says_so_and_leaves_nothing(self):
+        environment = {**os.environ, "TMPDIR": str(self.scratch)}
+        command = [TANDEM, "bench", "infer", fixtures("llama", 1)[0], "--contenders", "tf", "--rounds", "100000", "--prefill", "64"]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            time.sleep(4)
+            self.assertIsNone(process.poll())
+            os.killpg(process.pid, signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, said), (130, "tandem: stopped by a signal\n"))
+        self.assertEqual(list(self.scratch.iterdir()), [])
 
     def test_words_that_are_wrong(self):
         for code, says, arguments in (

@@ -34,6 +34,26 @@ class Example(Case):
         path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | changes))
 
 
+class CtrlC(Example):
+    def test_it_is_one_line_whatever_the_engine_was_doing(self):
+        """As a terminal sends it: to the workers too, while they start and while they compute."""
+        tandem("convert", self.model, self.scratch / "tf")
+        before = sorted(os.listdir(self.scratch))
+        engines = [f"hf:{self.model}", f"tf:{self.scratch / 'tf'}"]
+        for command in (["verify", *engines], ["record", engines[0], "--out", self.scratch / "dump"]):
+            for seconds in (0.7, 3.5):
+                with self.subTest(command=command[0], seconds=seconds):
+                    with subprocess.Popen([TANDEM, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+                        time.sleep(seconds)
+                        self.assertIsNone(process.poll(), "it had ended before the signal")
+                        os.killpg(process.pid, signal.SIGINT)
+                        _, said = process.communicate(timeout=30)
+                    self.assertEqual(process.returncode, 130, said)
+                    self.assertRegex(said, r"\Atandem: ([^\n]*: )?stopped by a signal[^\n]*\n\Z")
+                    self.assertNotIn("killed", said)
+                    self.assertEqual(sorted(os.listdir(self.scratch)), before)
+
+
 class Run(Example):
     def test_every_engine_writes_the_text_of_its_ids(self):
         tandem("convert", self.model, self.scratch / "tf")

@@ -47,19 +47,13 @@ TEST_F(HfEngine, PaddingOnTheLeftChangesNothing) {
   EXPECT_LT(max_difference(floats(plain.value().at("logits")), std::span(shifted).subspan(2 * 4096)), 1e-4);
 }
 
-TEST_F(HfEngine, TextBecomesIdsAndTextAgain) {
+TEST_F(HfEngine, TextBecomesIds) {
   const std::string text = "def f(x):\n    return x + 1  # größer\n";
   const auto ids = engine_->encode(text);
   ASSERT_TRUE(ids.ok()) << ids.error().message();
   EXPECT_GT(ids.value().size(), 5u);
-  EXPECT_EQ(engine_->decode(ids.value()).value(), text);
-  EXPECT_EQ(engine_->decode({}).value(), "");
   EXPECT_TRUE(engine_->encode("").value().empty());
-  const std::vector<int32_t> end{1};  // special tokens are text too
-  EXPECT_EQ(engine_->decode(end).value(), "<｜end▁of▁sentence｜>");
   EXPECT_THAT(engine_->encode("\xff").error().text, HasSubstr("the text is not UTF-8"));
-  const std::vector<int32_t> negative{-1};
-  EXPECT_EQ(engine_->decode(negative).error().text, "a token id is below 0");
 }
 
 TEST_F(HfEngine, LastLogitsAreThoseOfTheLastToken) {
