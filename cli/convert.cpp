@@ -45,7 +45,7 @@ std::string line_of(const ConvertedTensor& tensor) {
                                  to_string(tensor.shape), from, row(tensor.from_dtype).long_name);
   for (const std::string& step : tensor.steps) line += ", " + step;
   if (tensor.counts.rounded) line += fmt::format(", {} values rounded", with_commas(tensor.counts.rounded));
-  return line + "  sha256 " + tensor.sha256;
+  return line + fmt::format("  crc32c {:08x}", tensor.crc32c);
 }
 
 void print(const ConvertReport& report, const Flags& flags) {
@@ -87,6 +87,7 @@ void add_convert(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, session, "convert", "Carry a checkpoint to the other side, or back", kFooter);
   add_convert_flags(*command, flags->convert, false);
+  add_threads(*command, flags->convert.options.threads);
   command->add_option("--sink", flags->sink, "null: read, convert and hash everything, and write nothing");
   command->add_flag("-v,--verbose", flags->verbose, "List every tensor");
   command->callback([flags, &session] { session.outcome = convert_command(*flags, session.json); });

@@ -41,6 +41,14 @@ Result<ConvertOptions> options_of(const ConvertFlags& flags) {
   return options;
 }
 
+void add_threads(CLI::App& command, unsigned& threads) {
+  command
+      .add_option(
+          "--threads", threads,
+          "1: everything on one; more: writing and hashing run beside (default: the processors, at most 4)")
+      ->check(CLI::Range(1u, 64u));
+}
+
 void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destination) {
   ConvertOptions& options = flags.options;
   command.add_option("SRC", flags.source, "Hugging Face folder, SavedModel, or checkpoint prefix")
@@ -63,6 +71,9 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
                      "With --layout source: hard-link (default), reflink or copy the files");
   command.add_option("--memory", flags.memory,
                      "What the process may take, besides three times the headers (default 256MiB)");
+  command.add_flag(
+      "!--no-sha256", options.sha256,
+      "Leave the SHA-256 of each file out of its manifest: CRC-32C alone, for disks faster than 2 GB/s");
   command.add_flag("--force", options.force, "Replace DST if it is a model");
   command.add_flag("--allow-tied-head", options.allow_tied_head,
                    "Tie a head that is missing though the config says untied");

@@ -18,6 +18,8 @@ struct ConvertFlags {
 
 /// SRC, DST and the options of a conversion.
 void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destination);
+/// --threads.
+void add_threads(CLI::App& command, unsigned& threads);
 Result<ConvertOptions> options_of(const ConvertFlags& flags);
 
 }  // namespace tandem

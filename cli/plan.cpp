@@ -18,6 +18,7 @@ struct PlanFlags {
 struct TaskFlags {
   std::string plan, task;
   uint64_t of = 0;
+  unsigned threads = default_threads();
 };
 
 struct FinalizeFlags {
@@ -120,7 +121,7 @@ Result<TaskShare> share_of(const TaskFlags& flags) {
     const auto count =
         slash == flags.task.npos ? std::nullopt : number(std::string_view(flags.task).substr(slash + 1));
     if (!index || !count) return usage("", "--task {}: expected I/N, as 0/16", flags.task);
-    return TaskShare{*index, *count};
+    return TaskShare{*index, *count, flags.threads};
   }
   TANDEM_TRY(auto index, from_environment("SLURM_ARRAY_TASK_ID"));
   TANDEM_TRY(auto count, from_environment("SLURM_ARRAY_TASK_COUNT"));
@@ -132,7 +133,7 @@ Result<TaskShare> share_of(const TaskFlags& flags) {
   if (!index || !count)
     return usage("", "which share? --task I/N, or SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX with --of N")
         .because("see tandem run-task --help");
-  return TaskShare{*index, *count};
+  return TaskShare{*index, *count, flags.threads};
 }
 
 std::string list(const std::vector<size_t>& tasks) {
@@ -194,6 +195,7 @@ void add_run_task(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, session, "run-task", "Do a share of a plan's tasks", kTaskFooter);
   command->add_option("PLAN", flags->plan, "The file of tandem plan --out")->required();
   command->add_option("--task", flags->task, "I/N: the share I of N, from 0");
+  add_threads(*command, flags->threads);
   command->add_option("--of", flags->of, "How many shares there are, where the scheduler does not say")
       ->check(positive_number());
   command->callback([flags, &session] { session.outcome = run_task_command(*flags, session.json); });

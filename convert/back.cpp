@@ -316,6 +316,7 @@ class Back : public Conversion {
   explicit Back(OpenedModel source) : source_(std::move(source)) {}
 
   Status plan(const FileSystem& files, const ConvertOptions& options) {
+    pieces_ = piece_options(options);
     TANDEM_CHECK(read_like(files, options, plan_));
     TANDEM_CHECK(find_origin(source_, options, plan_));
     TANDEM_CHECK(like_fits(plan_));
@@ -341,12 +342,13 @@ class Back : public Conversion {
                              const OnBytes& on_bytes) const override {
     const DataShard& shard = shards_[index];
     TANDEM_CHECK(undamaged(shard));
-    FileDigest digest;
     const WatchedSource watched(plan_.out, on_bytes);
-    HashedFile hashed(std::move(file), digest);
-    TANDEM_CHECK(write_safetensors(hashed, watched, shard.tensors));
-    TANDEM_CHECK(hashed.close());
-    TANDEM_TRY(WrittenShard written, written_shard(shard, digest, watched, [&](const std::string& name) {
+    if (!file) file = std::make_unique<NullFile>();
+    PieceFile pieces(std::move(file), pieces_);
+    TANDEM_TRY(const std::vector<uint32_t> crcs, write_safetensors(pieces, watched, shard.tensors));
+    TANDEM_TRY(FileSums sums, pieces.close());
+    TANDEM_TRY(WrittenShard written,
+               written_shard(shard, std::move(sums), crcs, [&](const std::string& name) {
                  return plan_.back->find(name) ? plan_.back->counts(name) : CastCounts{};
                }));
     const std::vector<std::string> remade = plan_.back->remade_scales();
@@ -377,7 +379,7 @@ class Back : public Conversion {
     for (const TensorInfo& info : plan_.out.tensors()) {
       ConvertedTensor line{info.name, {}, info.dtype, info.dtype, info.shape, {}, {}, {}};
       if (const auto found = sums.find(info.name); found != sums.end()) {
-        line.sha256 = found->second->sha256;
+        line.crc32c = found->second->crc32c;
         line.counts = found->second->counts;
         if (found->second->remade_scales)
           report.remarks.push_back("scales remade, since trained values no longer fit the original's: " +
@@ -441,6 +443,7 @@ class Back : public Conversion {
   }
 
   OpenedModel source_;
+  PieceOptions pieces_;
   Plan plan_;
   std::vector<TensorPlan> made_;
   std::map<std::string, const TensorPlan*> made_from_;  ///< by Hugging Face name

@@ -3,6 +3,7 @@
 // other: each data shard, then everything else.
 
 #include "base/hash.h"
+#include "base/piece_file.h"
 #include "convert/convert.h"
 #include "convert/open_model.h"
 
@@ -18,16 +19,13 @@ struct DataShard {
 /// What writing one tensor brought to light.
 struct WrittenTensor {
   std::string name;
-  std::string sha256;   ///< of its data; 64 digits
   uint32_t crc32c = 0;  ///< of its data
   CastCounts counts;
   bool remade_scales = false;  ///< fp8 scales were remade, since values no longer fit them
 };
 
 struct WrittenShard {
-  uint64_t bytes = 0;
-  std::string sha256;                  ///< of the file
-  uint32_t crc32c = 0;                 ///< of the file
+  FileSums sums;
   std::vector<WrittenTensor> tensors;  ///< as in DataShard
 };
 
@@ -49,12 +47,12 @@ class Conversion {
   virtual ~Conversion() = default;
   virtual const std::vector<DataShard>& shards() const = 0;
   virtual const std::vector<InputFile>& inputs() const = 0;
-  /// Writes shard `index` into a new, empty file, and syncs and closes it. May be called in any order, by
-  /// several processes.
+  /// Writes shard `index` into a new, empty file (none: makes the same bytes and keeps nothing), and syncs
+  /// and closes it. May be called in any order, by several processes.
   virtual Result<WrittenShard> write(size_t index, std::unique_ptr<WritableFile> file,
                                      const OnBytes& on_bytes) const = 0;
   /// The file that a shard is, where it need not be written: its name in the output is a link or a clone of
-  /// it. Its sums come from write() into a file that keeps nothing. Empty otherwise.
+  /// it. Its sums come from write() without a file. Empty otherwise.
   virtual std::string linked_file(size_t) const { return {}; }
   /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer.
   virtual Status finish(const FileSystem& files, const std::string& folder,

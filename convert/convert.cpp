@@ -1,5 +1,8 @@
 #include "convert/convert.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "convert/direction.h"
 #include "convert/match_report.h"
 
@@ -22,7 +25,7 @@ Json to_json(const ConvertedTensor& tensor) {
               {"dtype", row(tensor.dtype).long_name},
               {"shape", tensor.shape},
               {"steps", tensor.steps},
-              {"sha256", tensor.sha256},
+              {"crc32c", fmt::format("{:08x}", tensor.crc32c)},
               {"rounded", tensor.counts.rounded},
               {"flushed", tensor.counts.flushed}};
 }
@@ -42,6 +45,8 @@ std::optional<Place> place_named(std::string_view name) {
     if (kPlaces[i] == name) return static_cast<Place>(i);
   return {};
 }
+
+unsigned default_threads() { return std::clamp(std::thread::hardware_concurrency(), 1u, 4u); }
 
 Json to_json(const ConvertReport& report) {
   Json tensors = Json::array();
@@ -78,14 +83,13 @@ Status no_overflow(const std::vector<ConvertedTensor>& tensors) {
   return all_problems("convert_c2", "values overflow", lines).because("bfloat16 and float32 have the range");
 }
 
-Result<WrittenShard> written_shard(const DataShard& shard, FileDigest& digest, const WatchedSource& watched,
+Result<WrittenShard> written_shard(const DataShard& shard, FileSums sums, std::span<const uint32_t> crcs,
                                    const std::function<CastCounts(const std::string&)>& counts) {
-  if (digest.bytes != shard.bytes)
-    return bug("", "{}: {} bytes were written, {} were planned", shard.file, digest.bytes, shard.bytes);
-  WrittenShard written{digest.bytes, digest.hex(), digest.crc32c, {}};
-  for (const TensorInfo& info : shard.tensors)
-    written.tensors.push_back(
-        {info.name, watched.sha256(info.name), watched.crc32c(info.name), counts(info.name), false});
+  if (sums.bytes != shard.bytes)
+    return bug("", "{}: {} bytes were written, {} were planned", shard.file, sums.bytes, shard.bytes);
+  WrittenShard written{std::move(sums), {}};
+  for (size_t i = 0; i < shard.tensors.size(); ++i)
+    written.tensors.push_back({shard.tensors[i].name, crcs[i], counts(shard.tensors[i].name), false});
   return written;
 }
 

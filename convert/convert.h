@@ -27,6 +27,9 @@ enum class WeightLayout {
 std::string_view place_name(Place place);
 std::optional<Place> place_named(std::string_view name);
 
+/// Processors, at most 4: one process is bound by its disk or by SHA-256, and more threads do not help.
+unsigned default_threads();
+
 struct ConvertOptions {
   std::optional<ConvertTarget> to;  ///< nothing: saved_model from Hugging Face, safetensors from TensorFlow
   std::optional<DType> dtype;       ///< storage; nothing keeps each tensor's own
@@ -47,8 +50,11 @@ struct ConvertOptions {
   /// back the original's split.
   std::optional<uint64_t> max_shard_bytes;
   uint64_t memory =
-      256ull << 20;   ///< what the process may take, besides three times the headers that it reads
-  bool write = true;  ///< false: read, convert and hash, and keep nothing (--sink null)
+      256ull << 20;    ///< what the process may take, besides three times the headers that it reads
+  bool write = true;   ///< false: read, convert and hash, and keep nothing (--sink null)
+  bool sha256 = true;  ///< of each file that is written, into its manifest
+  unsigned threads =
+      default_threads();  ///< 1: everything on one; else writing and hashing run beside converting
   /// Told the bytes done and to do; its error stops the conversion.
   std::function<Status(uint64_t done, uint64_t total)> progress;
 };
@@ -61,7 +67,7 @@ struct ConvertedTensor {
   DType dtype;
   Shape shape;
   std::vector<std::string> steps;  ///< in words
-  std::string sha256;              ///< of its data as written
+  uint32_t crc32c = 0;             ///< of its data as written
   CastCounts counts;               ///< what rounding did
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 // The two directions of convert, each in its file; convert.cpp chooses. Private to this folder.
 
-#include "base/hashed_file.h"
 #include "convert/conversion.h"
 #include "convert/open_model.h"
 #include "convert/tensor_view.h"
@@ -20,8 +19,14 @@ inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
 /// program.
 inline uint64_t transform_memory(const ConvertOptions& options) { return options.memory / 4; }
 
-/// The end of Conversion::write: sums of the file and its tensors. Errors: bug for a file of another size.
-Result<WrittenShard> written_shard(const DataShard& shard, FileDigest& digest, const WatchedSource& watched,
+/// How a file of weights is written.
+inline PieceOptions piece_options(const ConvertOptions& options) {
+  return {options.sha256, options.threads > 1};
+}
+
+/// The end of Conversion::write: `sums` of the file, and the CRC-32C and counts of each tensor. Errors: bug
+/// for a file of another size.
+Result<WrittenShard> written_shard(const DataShard& shard, FileSums sums, std::span<const uint32_t> crcs,
                                    const std::function<CastCounts(const std::string&)>& counts);
 
 /// Refuses names that differ in case only: they would be one file or one key elsewhere (R4).

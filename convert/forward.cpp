@@ -218,6 +218,8 @@ class Forward : public Conversion {
   Forward(OpenedModel source, ConvertTarget target) : source_(std::move(source)), target_(target) {}
 
   Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
+    pieces_ = piece_options(options);
+    threads_ = options.threads;
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
     graph_ = checkpoint_object_graph(plan_->spec);
@@ -237,18 +239,20 @@ class Forward : public Conversion {
                              const OnBytes& on_bytes) const override {
     const DataShard& shard = shards_[index];
     if (index < sources_.size())
-      return write_source_shard(*files_, shard, sources_[index], *plan_->tensors, std::move(file), on_bytes);
-    FileDigest digest;
+      return write_source_shard(*files_, shard, sources_[index], threads_, std::move(file), on_bytes);
     const WatchedSource watched(*plan_->tensors, on_bytes);
-    BundleShardWriter writer(std::make_unique<HashedFile>(std::move(file), digest),
-                             static_cast<uint32_t>(index));
+    if (!file) file = std::make_unique<NullFile>();
+    BundleShardWriter writer(std::move(file), static_cast<uint32_t>(index), pieces_);
     if (index == graph_shard_) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
-    for (const TensorInfo& tensor : shard.tensors)
+    std::vector<uint32_t> crcs;
+    for (const TensorInfo& tensor : shard.tensors) {
       TANDEM_CHECK(writer.add(
           value_key(tensor.name), tensor.dtype, tensor.shape,
           [&](uint64_t offset, std::span<std::byte> out) { return watched.read(tensor.name, offset, out); }));
-    TANDEM_CHECK(writer.close());
-    return written_shard(shard, digest, watched,
+      crcs.push_back(unmask_crc(writer.entries().back().masked_crc));
+    }
+    TANDEM_TRY(FileSums sums, writer.close());
+    return written_shard(shard, std::move(sums), crcs,
                          [&](const std::string& name) { return plan_->tensors->counts(name); });
   }
 
@@ -283,7 +287,7 @@ class Forward : public Conversion {
       const auto found = sums.find(tensor.tf);
       report.tensors.push_back({tensor.tf, tensor.hf, from ? from->dtype : info->dtype, info->dtype,
                                 info->shape, in_words(tensor),
-                                found == sums.end() ? "" : found->second->sha256,
+                                found == sums.end() ? 0 : found->second->crc32c,
                                 found == sums.end() ? CastCounts{} : found->second->counts});
       report.bytes += byte_count(info->dtype, info->shape).value();
     }
@@ -360,6 +364,8 @@ class Forward : public Conversion {
   ConvertTarget target_;
   const FileSystem* files_ = nullptr;
   Place place_ = Place::copy;
+  PieceOptions pieces_;
+  unsigned threads_ = 1;
   std::vector<SourceShard> sources_;  ///< the first shards, if they are files of the source
   size_t graph_shard_ = 0;            ///< the shard that begins with the object graph
   std::unique_ptr<Plan> plan_;

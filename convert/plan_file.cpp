@@ -34,7 +34,8 @@ Json to_json(const ConvertOptions& options) {
               {"max_header_bytes", options.limits.max_header_bytes},
               {"max_tensors", options.limits.max_tensors},
               {"max_shard_bytes", options.max_shard_bytes ? Json(*options.max_shard_bytes) : Json()},
-              {"memory", options.memory}};
+              {"memory", options.memory},
+              {"sha256", options.sha256}};
 }
 
 /// Takes fields out of one JSON object; the first thing that is wrong is kept.
@@ -138,6 +139,7 @@ Result<ConvertOptions> options_from_json(const Json& json) {
       fields.wrong("\"max_shard_bytes\" is no whole number from 1");
   }
   options.memory = fields.size("memory");
+  options.sha256 = fields.boolean("sha256");
   TANDEM_CHECK(fields.done());
   return options;
 }

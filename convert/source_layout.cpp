@@ -1,30 +1,19 @@
 #include "convert/source_layout.h"
 
 #include <algorithm>
+#include <set>
 
+#include "base/hash.h"
 #include "convert/match_report.h"
 
 namespace tandem {
 namespace {
-
-constexpr uint64_t kPiece = 4 << 20;
 
 /// The name in the checkpoint that a plan's tensor has: its own, or that of the copy tied to it.
 std::string name_of(const TensorPlan& plan, const TensorSource& checkpoint,
                     const std::map<std::string, std::string>& twins) {
   const auto twin = twins.find(plan.row->hf);
   return checkpoint.find(plan.hf.front()) || twin == twins.end() ? plan.hf.front() : twin->second;
-}
-
-/// Bytes [begin, end) of a file.
-Status copy_range(const ReadableFile& from, uint64_t begin, uint64_t end, WritableFile& to) {
-  std::vector<std::byte> buffer;
-  for (; begin < end; begin += buffer.size()) {
-    buffer.resize(std::min(kPiece, end - begin));
-    TANDEM_CHECK(from.read(begin, buffer));
-    TANDEM_CHECK(to.append(buffer));
-  }
-  return {};
 }
 
 }  // namespace
@@ -87,29 +76,69 @@ Status source_shards(const FileSystem& files, const OpenedModel& source, const R
   return {};
 }
 
-Result<WrittenShard> write_source_shard(const FileSystem& files, const DataShard& shard,
-                                        const SourceShard& source, const TensorSource& tensors,
-                                        std::unique_ptr<WritableFile> file, const OnBytes& on_bytes) {
-  TANDEM_TRY(const auto original, files.open(source.path));
-  FileDigest digest;
-  HashedFile hashed(std::move(file), digest);
-  const WatchedSource watched(tensors, on_bytes);
-  std::vector<std::byte> buffer;
-  uint64_t at = 0;
+namespace {
+
+/// Where CRCs of their own begin and end: tensors, and blocks of the file.
+std::vector<uint64_t> ends_of(const DataShard& shard, const SourceShard& source) {
+  std::set<uint64_t> ends{shard.bytes};
+  for (uint64_t block = kSumBlock; block < shard.bytes; block += kSumBlock) ends.insert(block);
   for (size_t i = 0; i < shard.tensors.size(); ++i) {
     const TensorInfo& info = shard.tensors[i];
-    TANDEM_CHECK(copy_range(*original, at, source.offsets[i], hashed));  // the header, and what no plan reads
-    TANDEM_TRY(const uint64_t bytes, byte_count(info.dtype, info.shape));
-    for (uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
-      buffer.resize(std::min(kPiece, bytes - offset));
-      TANDEM_CHECK(watched.read(info.name, offset, buffer));
-      TANDEM_CHECK(hashed.append(buffer));
-    }
-    at = source.offsets[i] + bytes;
+    ends.insert({source.offsets[i], source.offsets[i] + byte_count(info.dtype, info.shape).value()});
   }
-  TANDEM_CHECK(copy_range(*original, at, original->size(), hashed));
-  TANDEM_CHECK(hashed.close());
-  return written_shard(shard, digest, watched, [](const std::string&) { return CastCounts{}; });
+  return {ends.begin(), ends.end()};
+}
+
+/// The CRC-32C of bytes [begin, end) from those of the stretches that they are.
+uint32_t crc_of(uint64_t begin, uint64_t end, std::span<const uint64_t> ends,
+                std::span<const uint32_t> crcs) {
+  uint32_t crc = 0;
+  for (auto i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+       begin < end; ++i) {
+    crc = crc32c_combine(crc, crcs[i], ends[i] - begin);
+    begin = ends[i];
+  }
+  return crc;
+}
+
+/// Copies the file, stretch by stretch.
+Result<std::vector<uint32_t>> copied(const ReadableFile& from, std::span<const uint64_t> ends,
+                                     std::unique_ptr<WritableFile> to, bool beside, const OnBytes& on_bytes) {
+  PieceFile copy(std::move(to), {.sha256 = false, .beside = beside});
+  std::vector<uint32_t> crcs;
+  for (const uint64_t end : ends) {
+    const uint64_t begin = copy.bytes();
+    TANDEM_TRY(const uint32_t crc,
+               copy.append(end - begin, [&](uint64_t offset, std::span<std::byte> out) -> Status {
+                 TANDEM_CHECK(from.read(begin + offset, out));
+                 return on_bytes(out.size());
+               }));
+    crcs.push_back(crc);
+  }
+  TANDEM_CHECK(copy.close());
+  return crcs;
+}
+
+}  // namespace
+
+Result<WrittenShard> write_source_shard(const FileSystem& files, const DataShard& shard,
+                                        const SourceShard& source, unsigned threads,
+                                        std::unique_ptr<WritableFile> file, const OnBytes& on_bytes) {
+  TANDEM_TRY(const auto original, files.open(source.path));
+  const std::vector<uint64_t> ends = ends_of(shard, source);
+  TANDEM_TRY(const std::vector<uint32_t> crcs,
+             file ? copied(*original, ends, std::move(file), threads > 1, on_bytes)
+                  : crcs_of(*original, ends, threads, on_bytes));
+  FileSums sums{shard.bytes, crc_of(0, shard.bytes, ends, crcs), {}, {}};
+  for (uint64_t block = 0; block < shard.bytes; block += kSumBlock)
+    sums.blocks.push_back(crc_of(block, std::min(block + kSumBlock, shard.bytes), ends, crcs));
+  std::vector<uint32_t> of_tensors;
+  for (size_t i = 0; i < shard.tensors.size(); ++i) {
+    const TensorInfo& info = shard.tensors[i];
+    const uint64_t begin = source.offsets[i];
+    of_tensors.push_back(crc_of(begin, begin + byte_count(info.dtype, info.shape).value(), ends, crcs));
+  }
+  return written_shard(shard, std::move(sums), of_tensors, [](const std::string&) { return CastCounts{}; });
 }
 
 }  // namespace tandem

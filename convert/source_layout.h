@@ -23,9 +23,10 @@ Status source_shards(const FileSystem& files, const OpenedModel& source, const R
                      const SafetensorsLimits& limits, std::vector<DataShard>& shards,
                      std::vector<SourceShard>& sources);
 
-/// Copies a file of weights, or reads it into a file that keeps nothing, for its sums.
+/// Copies a file of weights into `file`; without one, reads it for its sums, by `threads` threads. No
+/// SHA-256: the bytes are the source's, and the pass is to cost no more than reading.
 Result<WrittenShard> write_source_shard(const FileSystem& files, const DataShard& shard,
-                                        const SourceShard& source, const TensorSource& tensors,
+                                        const SourceShard& source, unsigned threads,
                                         std::unique_ptr<WritableFile> file, const OnBytes& on_bytes);
 
 }  // namespace tandem

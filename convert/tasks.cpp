@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/hashed_file.h"
 #include "base/signals.h"
 #include "base/work_folder.h"
 #include "convert/direction.h"
@@ -40,7 +39,7 @@ class Job {
     TANDEM_TRY(const PathKind kind, files_.kind(path));
     if (kind != PathKind::file) return std::optional<WrittenShard>();
     TANDEM_TRY(const auto file, files_.open(path));
-    if (file->size() != written.value().bytes) return std::optional<WrittenShard>();
+    if (file->size() != written.value().sums.bytes) return std::optional<WrittenShard>();
     return std::optional(std::move(written).value());
   }
 
@@ -57,8 +56,7 @@ class Job {
 
   /// The same into nothing.
   Result<WrittenShard> make_nothing(size_t task) {
-    return conversion_.write(task, std::make_unique<NullFile>(),
-                             [this](uint64_t bytes) { return on_bytes(bytes); });
+    return conversion_.write(task, nullptr, [this](uint64_t bytes) { return on_bytes(bytes); });
   }
 
   /// Bytes of new disk that a task takes.
@@ -195,19 +193,20 @@ Result<ConvertReport> convert_into_nothing(const FileSystem& files, const Conver
   return report;
 }
 
-/// Reads a task's file again (F10). Errors: task_c2.
-Status is_as_written(const FileSystem& files, const std::string& path, const WrittenShard& written) {
+/// Reads a task's file again (F10). Errors: task_c2, naming the first block that is not as it was.
+Status is_as_written(const FileSystem& files, const std::string& path, const FileSums& written) {
   TANDEM_TRY(const auto file, files.open(path));
-  std::vector<std::byte> buffer(std::min<uint64_t>(file->size(), 4 << 20));
-  Sha256 hash;
-  for (uint64_t done = 0; done < file->size(); done += buffer.size()) {
-    buffer.resize(std::min<uint64_t>(buffer.size(), file->size() - done));
-    TANDEM_CHECK(file->read(done, buffer));
-    hash.update(buffer);
-    if (interrupted()) return unavailable("", "stopped by a signal");
-  }
-  if (hash.hex() == written.sha256) return {};
-  return corrupt("task_c2", "the SHA-256 is not that of its manifest")
+  const PieceOptions options{.sha256 = !written.sha256.empty(), .beside = true};
+  TANDEM_TRY(const FileSums now, sums_of(*file, options, [](uint64_t) -> Status {
+               return interrupted() ? Status(unavailable("", "stopped by a signal")) : Status{};
+             }));
+  if (now == written) return {};
+  const size_t block = static_cast<size_t>(
+      std::mismatch(now.blocks.begin(), now.blocks.end(), written.blocks.begin(), written.blocks.end())
+          .first -
+      now.blocks.begin());
+  return corrupt("task_c2", "the checksums are not those of its manifest, first from byte {} to {}",
+                 block * kSumBlock, std::min((block + 1) * kSumBlock, now.bytes))
       .at(path)
       .because("damaged after it was written; remove the file, and run its task again");
 }
@@ -218,8 +217,9 @@ struct Opened {
   std::unique_ptr<Conversion> conversion;
 };
 
-Result<Opened> open_plan(const FileSystem& files, std::string_view text) {
-  TANDEM_TRY(const ConversionPlan told, plan_from_text(text));
+Result<Opened> open_plan(const FileSystem& files, std::string_view text, unsigned threads) {
+  TANDEM_TRY(ConversionPlan told, plan_from_text(text));
+  told.options.threads = threads;
   TANDEM_CHECK(least_memory(told.options));
   const std::string inputs[] = {told.source, told.options.like, told.options.map_file};
   TANDEM_CHECK(may_give_way(files, told.destination, inputs, told.options.force));
@@ -294,7 +294,7 @@ Result<TasksReport> run_tasks(const FileSystem& files, std::string_view plan, co
   if (share.count == 0 || share.index >= share.count)
     return usage("plan_c3", "share {} of {}: expected one of 0 to {}", share.index, share.count,
                  share.count == 0 ? 0 : share.count - 1);
-  TANDEM_TRY(const Opened opened, open_plan(files, plan));
+  TANDEM_TRY(const Opened opened, open_plan(files, plan, share.threads));
   Job job(files, *opened.conversion, opened.plan, progress);
   TANDEM_TRY(const WorkFolder work, WorkFolder::open_shared(files, opened.plan.destination,
                                                             job.identity_text(), opened.plan.options.force));
@@ -327,13 +327,13 @@ Result<TasksReport> run_tasks(const FileSystem& files, std::string_view plan, co
     }
     TANDEM_TRY(const WrittenShard made, job.make(work, task));
     report.made.push_back(task);
-    report.bytes += made.bytes;
+    report.bytes += made.sums.bytes;
   }
   return report;
 }
 
 Result<ConvertReport> finalize_tasks(const FileSystem& files, std::string_view plan, bool check) {
-  TANDEM_TRY(const Opened opened, open_plan(files, plan));
+  TANDEM_TRY(const Opened opened, open_plan(files, plan, default_threads()));
   Job job(files, *opened.conversion, opened.plan, {});
   TANDEM_TRY(WorkFolder work, WorkFolder::open_begun(files, opened.plan.destination, job.identity_text(),
                                                      opened.plan.options.force));
@@ -354,7 +354,7 @@ Result<ConvertReport> finalize_tasks(const FileSystem& files, std::string_view p
   if (check)
     for (size_t task = 0; task < written.size(); ++task)
       TANDEM_CHECK(
-          is_as_written(files, join(work.out(), opened.conversion->shards()[task].file), written[task]));
+          is_as_written(files, join(work.out(), opened.conversion->shards()[task].file), written[task].sums));
   if (!work.finished()) return complete(files, *opened.conversion, opened.plan, work, written);
   TANDEM_CHECK(work.clean());
   return opened.conversion->report(written);

@@ -12,6 +12,7 @@ Result<ConversionPlan> plan_tasks(const FileSystem& files, const std::string& so
 /// The `index`-th of `count` shares: the tasks whose number is index modulo count.
 struct TaskShare {
   size_t index = 0, count = 1;
+  unsigned threads = default_threads();  ///< as in ConvertOptions
 };
 
 struct TasksReport {

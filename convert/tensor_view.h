@@ -2,10 +2,7 @@
 // Sources made of other sources: some tensors picked and renamed, or every read watched.
 
 #include <functional>
-#include <mutex>
 
-#include "base/background_hash.h"
-#include "base/hash.h"
 #include "base/tensor_source.h"
 
 namespace tandem {
@@ -40,29 +37,22 @@ class TensorView : public TensorSource {
   std::map<std::string, Origin, std::less<>> origins_;
 };
 
-/// A source whose reads are watched: each tensor that is read once from front to back gets a SHA-256.
+/// A source whose reads are told to somebody.
 class WatchedSource : public TensorSource {
  public:
   /// `on_read` is called after each read with the number of bytes; its error is the read's.
-  WatchedSource(const TensorSource& source, std::function<Status(uint64_t)> on_read);
+  WatchedSource(const TensorSource& source, std::function<Status(uint64_t)> on_read)
+      : source_(source), on_read_(std::move(on_read)) {}
   const std::vector<TensorInfo>& tensors() const override { return source_.tensors(); }
-  Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override;
+  Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override {
+    TANDEM_CHECK(source_.read(tensor, byte_offset, out));
+    return on_read_(out.size());
+  }
   std::string location(std::string_view tensor) const override { return source_.location(tensor); }
-  /// The hash of a tensor; empty unless all its bytes were read once, in order.
-  std::string sha256(std::string_view tensor) const;
-  /// The CRC-32C of a tensor of which there is a hash.
-  uint32_t crc32c(std::string_view tensor) const;
 
  private:
   const TensorSource& source_;
   std::function<Status(uint64_t)> on_read_;
-  mutable std::mutex mutex_;
-  mutable std::string current_;  // the tensor being hashed
-  mutable uint64_t next_ = 0;    // byte that continues it
-  mutable uint64_t bytes_ = 0;   // its size
-  mutable BackgroundSha256 hash_;
-  mutable uint32_t crc_ = 0;
-  mutable std::map<std::string, uint32_t, std::less<>> crcs_;
 };
 
 }  // namespace tandem

@@ -36,7 +36,7 @@ TEST(TensorView, ReadsUnderANewNameInCanonicalOrder) {
   EXPECT_EQ(view.read("a", 0, out).error().kind, ErrorKind::missing);
 }
 
-TEST(WatchedSource, HashesWhatIsReadOnceFromFrontToBack) {
+TEST(WatchedSource, TellsTheBytesOfEachRead) {
   const MemorySource source = two();
   uint64_t seen = 0;
   const WatchedSource watched(source, [&](uint64_t count) -> Status {
@@ -45,12 +45,8 @@ TEST(WatchedSource, HashesWhatIsReadOnceFromFrontToBack) {
   });
   std::vector<std::byte> out(2);
   ASSERT_TRUE(watched.read("a", 0, out).ok());
-  EXPECT_EQ(watched.sha256("a"), "");
-  ASSERT_TRUE(watched.read("a", 2, std::span(out).first(1)).ok());
-  EXPECT_EQ(watched.sha256("a"), sha256_hex(bytes({1, 2, 3})));
   ASSERT_TRUE(watched.read("b", 1, std::span(out).first(1)).ok());
-  EXPECT_EQ(watched.sha256("b"), "") << "its first byte was not read";
-  EXPECT_EQ(seen, 4u);
+  EXPECT_EQ(seen, 3u);
 }
 
 TEST(WatchedSource, AnErrorOfTheWatcherIsTheReads) {

@@ -12,8 +12,7 @@ const std::string kPlanId(64, 'b');
 DataShard shard() { return {"model.safetensors", {{"a", DType::bf16, {2}}, {"b", DType::f32, {}}}, 100}; }
 
 WrittenShard written() {
-  const std::string hash(64, 'a');
-  return {100, hash, 7, {{"a", hash, 1, {}, false}, {"b", hash, 2, {1, 2, 3}, true}}};
+  return {{100, 7, std::string(64, 'a'), {9}}, {{"a", 1, {}, false}, {"b", 2, {1, 2, 3}, true}}};
 }
 
 ConversionPlan plan() {
@@ -29,7 +28,7 @@ ConversionPlan plan() {
 void check_manifest(std::string_view text) {
   const auto read = written_from_text(text, shard(), 3, kPlanId);
   if (!read.ok()) return;
-  if (read.value().tensors.size() != 2 || read.value().bytes != 100) std::abort();
+  if (read.value().tensors.size() != 2 || read.value().sums.bytes != 100) std::abort();
   if (!written_from_text(to_text(read.value(), shard(), 3, kPlanId), shard(), 3, kPlanId).ok()) std::abort();
 }
 

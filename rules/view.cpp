@@ -4,12 +4,15 @@
 #include <cstring>
 
 #include "rules/row.h"
+#include "rules/transpose.h"
 
 namespace tandem {
 namespace {
 
 constexpr uint64_t kLeastMemory = 64;      // a few elements of any dtype
-constexpr uint64_t kCopyBuffer = 1 << 20;  // of reads in order; fits in a cache
+constexpr uint64_t kCopyBuffer = 1 << 20;  // of reads gaps and all; fits in a cache
+constexpr uint64_t kCastBuffer =
+    64 << 10;  // of reads that are cast: in the nearest cache, and no new pages each time
 // A read of its own costs about as much as reading this many bytes more (measured in the page cache; a disk
 // says more).
 constexpr uint64_t kGap = 16 << 10;
@@ -34,24 +37,6 @@ uint64_t dot(const Shape& a, const Shape& b) {
   uint64_t sum = 0;
   for (size_t i = 0; i < a.size(); i++) sum += a[i] * b[i];
   return sum;
-}
-
-template <class T>
-void transpose_tile(const std::byte* from, std::byte* to, uint64_t to_stride, uint64_t rows,
-                    uint64_t columns) {
-  for (uint64_t column = 0; column < columns; column++)
-    for (uint64_t row = 0; row < rows; row++)
-      std::memcpy(to + (column * to_stride + row) * sizeof(T),
-                  from + (row * kTileStride + column) * sizeof(T), sizeof(T));
-}
-
-void transpose_tile(size_t element, const std::byte* from, std::byte* to, uint64_t to_stride, uint64_t rows,
-                    uint64_t columns) {
-  const auto transpose = element == 1   ? transpose_tile<uint8_t>
-                         : element == 2 ? transpose_tile<uint16_t>
-                         : element == 4 ? transpose_tile<uint32_t>
-                                        : transpose_tile<uint64_t>;
-  transpose(from, to, to_stride, rows, columns);
 }
 
 Result<CastCounts> convert_or_copy(const ConvertRun& convert, uint64_t first, std::span<const std::byte> from,
@@ -120,12 +105,18 @@ Box next_box(const Shape& shape, uint64_t first, uint64_t count) {
   return box;
 }
 
+/// Memory that blocks use one after the other: new pages cost as much as filling them.
+struct ViewReader::Room {
+  uint64_t size = 0;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
 /// A box of a source tensor in memory, in the source's dtype and order.
 struct ViewReader::Block {
   const View* view;
   Box view_box;
   Box source_box;
-  std::unique_ptr<std::byte[]> bytes;
+  Room room;
 };
 
 // A read below small_ loads what it asked for, and no more.
@@ -152,7 +143,7 @@ Result<CastCounts> ViewReader::read(const View& view, const ConvertRun& convert,
     }
     const Box box = next_box(shape, first, block ? count : std::min(count, fitting));
     if (!block) {
-      TANDEM_TRY(block, load(view, box));
+      TANDEM_TRY(block, load(view, box, {}));
     }
     count = element_count(box);
     TANDEM_TRY(const CastCounts more, convert_box(view, convert, *block, box, out.first(count * element)));
@@ -170,7 +161,7 @@ Result<CastCounts> ViewReader::read_in_order(const View& view, const ConvertRun&
     return CastCounts{};
   }
   const size_t from = size_of(view.tensor->dtype), to = size_of(view.dtype);
-  const uint64_t limit = std::min(memory_, kCopyBuffer) / from;
+  const uint64_t limit = std::min(memory_, kCastBuffer) / from;
   std::vector<std::byte> buffer(std::min<uint64_t>(limit, out.size() / to) * from);
   CastCounts counts;
   while (!out.empty()) {
@@ -185,25 +176,32 @@ Result<CastCounts> ViewReader::read_in_order(const View& view, const ConvertRun&
   return counts;
 }
 
-Result<std::shared_ptr<const ViewReader::Block>> ViewReader::row_block(const View& view, uint64_t first_row,
-                                                                       uint64_t rows) const {
+Result<std::shared_ptr<ViewReader::Block>> ViewReader::row_block(const View& view, uint64_t first_row,
+                                                                 uint64_t rows) const {
   // The lock is held while loading, so that threads that want the same block load it once.
   const std::lock_guard lock(mutex_);
   if (last_ && last_->view == &view && last_->view_box.begin[0] == first_row) return last_;
-  last_.reset();
   Box box = whole(view.shape());
   box.begin[0] = first_row;
   box.size[0] = rows;
-  TANDEM_TRY(last_, load(view, box));
+  Room room = last_ && last_.use_count() == 1 ? std::move(last_->room) : Room{};
+  last_.reset();
+  TANDEM_TRY(last_, load(view, box, std::move(room)));
   return last_;
 }
 
-Result<std::shared_ptr<const ViewReader::Block>> ViewReader::load(const View& view, const Box& box) {
-  Block block{&view, box, {on_source_axes(box.begin, view.axes), on_source_axes(box.size, view.axes)}, {}};
+Result<std::shared_ptr<ViewReader::Block>> ViewReader::load(const View& view, const Box& box, Room room) {
+  Block block{&view,
+              box,
+              {on_source_axes(box.begin, view.axes), on_source_axes(box.size, view.axes)},
+              std::move(room)};
   const uint64_t bytes = element_count(box) * size_of(view.tensor->dtype);
-  block.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  TANDEM_CHECK(read_source_box(view, block.source_box, std::span(block.bytes.get(), bytes)));
-  return std::make_shared<const Block>(std::move(block));
+  if (block.room.size < bytes) {
+    block.room = {};  // first, so that there are never two
+    block.room = {bytes, std::make_unique_for_overwrite<std::byte[]>(bytes)};
+  }
+  TANDEM_CHECK(read_source_box(view, block.source_box, std::span(block.room.bytes.get(), bytes)));
+  return std::make_shared<Block>(std::move(block));
 }
 
 Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& convert, const Block& block,
@@ -232,13 +230,15 @@ Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& c
     const uint64_t first = dot(begin, flat) + dot(at, flat);
     std::byte* const target = out.data() + dot(at, in_out) * to;
     for (uint64_t row = 0; row < tile_rows; row++) {
-      const std::span in(block.bytes.get() + (source + row * in_block[across]) * from, tile_columns * from);
+      const std::span in(block.room.bytes.get() + (source + row * in_block[across]) * from,
+                         tile_columns * from);
       std::byte* const made = across == along ? target : tile.data() + row * kTileStride * to;
       TANDEM_TRY(const CastCounts more, convert_or_copy(convert, first + row * flat[across], in,
                                                         std::span(made, tile_columns * to)));
       counts += more;
     }
-    if (across != along) transpose_tile(to, tile.data(), target, in_out[along], tile_rows, tile_columns);
+    if (across != along)
+      transpose_tile(to, tile.data(), kTileStride, target, in_out[along], tile_rows, tile_columns);
     size_t axis = rank;
     while (axis > 0 && (at[axis - 1] += step[axis - 1]) >= size[axis - 1]) at[--axis] = 0;
     if (axis == 0) return counts;

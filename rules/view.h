@@ -40,17 +40,18 @@ class ViewReader {
                           std::span<std::byte> out) const;
 
  private:
+  struct Room;
   struct Block;
   Result<CastCounts> read_in_order(const View& view, const ConvertRun& convert, uint64_t first,
                                    std::span<std::byte> out) const;
-  Result<std::shared_ptr<const Block>> row_block(const View& view, uint64_t first_row, uint64_t rows) const;
-  static Result<std::shared_ptr<const Block>> load(const View& view, const Box& box);
+  Result<std::shared_ptr<Block>> row_block(const View& view, uint64_t first_row, uint64_t rows) const;
+  static Result<std::shared_ptr<Block>> load(const View& view, const Box& box, Room room);
   static Result<CastCounts> convert_box(const View& view, const ConvertRun& convert, const Block& block,
                                         const Box& box, std::span<std::byte> out);
 
   uint64_t memory_, small_;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Block> last_;
+  mutable std::shared_ptr<Block> last_;
 };
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/signals.h"
 #include "base/staging.h"
 #include "convert/tensor_view.h"

@@ -102,38 +102,40 @@ Result<std::string> safetensors_header(const std::vector<TensorInfo>& tensors,
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + json;
 }
 
-Status write_safetensors(WritableFile& file, const TensorSource& source,
-                         const std::vector<TensorInfo>& tensors,
-                         const std::map<std::string, std::string>& metadata,
-                         const std::function<Status(uint64_t)>& progress) {
+Result<std::vector<uint32_t>> write_safetensors(PieceFile& file, const TensorSource& source,
+                                                const std::vector<TensorInfo>& tensors,
+                                                const std::map<std::string, std::string>& metadata,
+                                                const std::function<Status(uint64_t)>& progress) {
   auto all_metadata = metadata;
   all_metadata.emplace("format", "pt");
   TANDEM_TRY(const auto header, safetensors_header(tensors, all_metadata));
   TANDEM_CHECK(file.append(std::as_bytes(std::span(header))));
-
-  constexpr uint64_t kPiece = 4 << 20;
-  std::vector<std::byte> buffer;
-  uint64_t written = header.size();
+  std::vector<uint32_t> crcs;
   for (const TensorInfo& tensor : tensors) {
     TANDEM_TRY(const uint64_t bytes, byte_count(tensor.dtype, tensor.shape));
-    for (uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
-      buffer.resize(std::min(kPiece, bytes - offset));
-      TANDEM_CHECK(source.read(tensor.name, offset, buffer));
-      TANDEM_CHECK(file.append(buffer));
-      written += buffer.size();
-      if (progress) TANDEM_CHECK(progress(written));
-    }
+    const uint64_t begin = file.bytes();
+    const uint64_t row_bytes = tensor.shape.empty() ? 1 : tensor.shape.back() * size_of(tensor.dtype);
+    TANDEM_TRY(const uint32_t crc, file.append(
+                                       bytes,
+                                       [&](uint64_t offset, std::span<std::byte> out) -> Status {
+                                         TANDEM_CHECK(source.read(tensor.name, offset, out));
+                                         return progress ? progress(begin + offset + out.size()) : Status{};
+                                       },
+                                       row_bytes));
+    crcs.push_back(crc);
   }
-  return {};
+  return crcs;
 }
 
 Status write_safetensors(const FileSystem& files, const std::string& path, const TensorSource& source,
                          const std::vector<TensorInfo>& tensors,
                          const std::map<std::string, std::string>& metadata,
                          const std::function<Status(uint64_t)>& progress) {
-  TANDEM_TRY(auto file, files.create(path));
-  TANDEM_CHECK(write_safetensors(*file, source, tensors, metadata, progress));
-  return file->close();
+  TANDEM_TRY(auto created, files.create(path));
+  PieceFile file(std::move(created));
+  TANDEM_CHECK(write_safetensors(file, source, tensors, metadata, progress));
+  TANDEM_CHECK(file.close());
+  return {};
 }
 
 }  // namespace tandem

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "base/file.h"
+#include "base/piece_file.h"
 #include "base/tensor_source.h"
 
 namespace tandem {
@@ -69,31 +69,26 @@ struct BundleEntry {
 };
 
 /// Fills `out` with a tensor's bytes from `offset` on.
-using NextBytes = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
+using NextBytes = PieceFile::Fill;
 
 /// Streams one data shard, front to back, with running CRCs.
 class BundleShardWriter {
  public:
   /// `file` is new and empty; `shard` is its number.
-  BundleShardWriter(std::unique_ptr<WritableFile> file, uint32_t shard)
-      : file_(std::move(file)), shard_(shard) {}
+  BundleShardWriter(std::unique_ptr<WritableFile> file, uint32_t shard, PieceOptions options = {})
+      : file_(std::move(file), options), shard_(shard) {}
   /// Adds one tensor whose bytes come in pieces: `next` is called until the tensor is whole. Data starts at a
   /// multiple of kBundleAlignment bytes. Errors: io, whatever `next` returns.
   Status add(const std::string& key, DType dtype, const Shape& shape, const NextBytes& next);
   Status add_string(const std::string& key, std::string_view value);
   /// Syncs and closes the file.
-  Status close() { return file_->close(); }
-  uint64_t bytes() const { return written_; }
+  Result<FileSums> close() { return file_.close(); }
   const std::vector<BundleEntry>& entries() const { return entries_; }
 
  private:
-  Status append(std::span<const std::byte> bytes);
-
-  std::unique_ptr<WritableFile> file_;
+  PieceFile file_;
   uint32_t shard_;
   std::vector<BundleEntry> entries_;
-  std::vector<std::byte> buffer_;
-  uint64_t written_ = 0;
 };
 /// What add_string makes of a text that is the first of its shard: its entry, for a writer that was not
 /// there.

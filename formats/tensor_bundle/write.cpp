@@ -13,8 +13,6 @@
 namespace tandem {
 namespace {
 
-constexpr size_t kPieceBytes = 4 << 20;
-
 std::string entry_text(const BundleEntry& entry) {
   tensorflow::BundleEntryProto proto;
   proto.set_dtype(static_cast<tensorflow::DataType>(entry.tensorflow_dtype));
@@ -55,39 +53,26 @@ std::string bundle_shard_name(std::string_view prefix, uint32_t shard, uint32_t 
   return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards);
 }
 
-Status BundleShardWriter::append(std::span<const std::byte> bytes) {
-  TANDEM_CHECK(file_->append(bytes));
-  written_ += bytes.size();
-  return {};
-}
-
 Status BundleShardWriter::add(const std::string& key, DType dtype, const Shape& shape,
                               const NextBytes& next) {
   TANDEM_TRY(const uint64_t size, byte_count(dtype, shape));
   static constexpr std::array<std::byte, kBundleAlignment> kZeros{};
-  TANDEM_CHECK(
-      append(std::span(kZeros).first((kBundleAlignment - written_ % kBundleAlignment) % kBundleAlignment)));
-  BundleEntry entry{key, row(dtype).tensorflow, shape, shard_, written_, size, 0};
-  buffer_.resize(std::max(buffer_.size(), std::min<size_t>(size, kPieceBytes)));
-  uint32_t crc = 0;
-  for (uint64_t done = 0; done < size;) {
-    const auto piece = std::span(buffer_).first(std::min<uint64_t>(size - done, kPieceBytes));
-    TANDEM_CHECK(next(done, piece));
-    crc = crc32c(crc, piece);
-    TANDEM_CHECK(append(piece));
-    done += piece.size();
-  }
-  entry.masked_crc = mask_crc(crc);
-  entries_.push_back(std::move(entry));
+  TANDEM_CHECK(file_.append(
+      std::span(kZeros).first((kBundleAlignment - file_.bytes() % kBundleAlignment) % kBundleAlignment)));
+  const uint64_t begin = file_.bytes();
+  // Whole rows: a part of a row is a part of a column where the source is transposed.
+  const uint64_t row_bytes = shape.empty() ? 1 : shape.back() * size_of(dtype);
+  TANDEM_TRY(const uint32_t crc, file_.append(size, next, row_bytes));
+  entries_.push_back({key, row(dtype).tensorflow, shape, shard_, begin, size, mask_crc(crc)});
   return {};
 }
 
 Status BundleShardWriter::add_string(const std::string& key, std::string_view value) {
   BundleEntry entry = string_entry(key, value);
   entry.shard = shard_;
-  entry.offset = written_;
+  entry.offset = file_.bytes();
   entries_.push_back(std::move(entry));
-  return append(as_bytes(encode_strings({value}).bytes));
+  return file_.append(as_bytes(encode_strings({value}).bytes));
 }
 
 BundleEntry string_entry(const std::string& key, std::string_view value) {

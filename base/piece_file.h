@@ -1,0 +1,73 @@
+#pragma once
+// A file put together piece by piece, with its checksums; writing and hashing run beside the work that makes
+// the bytes.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace tandem {
+
+/// Of all bytes of a file.
+struct FileSums {
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+  std::string sha256;            ///< 64 digits; empty if it was not asked for
+  std::vector<uint32_t> blocks;  ///< CRC-32C of each kSumBlock bytes, the last of the rest
+  bool operator==(const FileSums&) const = default;
+};
+inline constexpr uint64_t kSumBlock = 4 << 20;
+
+struct PieceOptions {
+  bool sha256 = false;
+  bool beside = false;  ///< write and hash on threads of their own: one each
+};
+
+/// Takes bytes front to back. Calls come from one thread. Holds kPieces pieces of kPieceBytes at most. An
+/// error of the file, wherever it comes up, is returned by the next call and every later one.
+class PieceFile {
+ public:
+  static constexpr uint64_t kPieceBytes = 1 << 20;
+  static constexpr size_t kPieces = 8;
+  /// Makes the bytes from `offset` on of what is being appended.
+  using Fill = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
+
+  explicit PieceFile(std::unique_ptr<WritableFile> file, PieceOptions options = {});
+  ~PieceFile();
+
+  /// Appends `size` bytes, which `fill` makes from first to last, in pieces of a multiple of `grain` bytes if
+  /// one fits into a piece; their CRC-32C. Errors: of fill, io.
+  Result<uint32_t> append(uint64_t size, const Fill& fill, uint64_t grain = 1);
+  Status append(std::span<const std::byte> bytes);
+  uint64_t bytes() const;
+  /// Waits for all pieces, then syncs and closes the file.
+  Result<FileSums> close();
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+/// A file that nothing is kept of.
+class NullFile : public WritableFile {
+ public:
+  Status append(std::span<const std::byte>) override { return {}; }
+  Status close() override { return {}; }
+};
+
+/// The CRC-32C of each stretch of a file: from the end of the one before (or 0) to its own end. `ends` rise
+/// and lie in the file. Stretches are read by `threads` threads, which call `on_bytes` one at a time. Errors:
+/// io, of on_bytes.
+Result<std::vector<uint32_t>> crcs_of(const ReadableFile& file, std::span<const uint64_t> ends,
+                                      unsigned threads,
+                                      const std::function<Status(uint64_t bytes)>& on_bytes = {});
+
+/// The sums of a file that is there, of all it holds. `on_bytes` is called after each piece; its error stops.
+/// Errors: io.
+Result<FileSums> sums_of(const ReadableFile& file, const PieceOptions& options,
+                         const std::function<Status(uint64_t bytes)>& on_bytes = {});
+
+}  // namespace tandem

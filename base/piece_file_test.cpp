@@ -1,0 +1,130 @@
+#include "base/piece_file.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/fault_files.h"
+#include "base/hash.h"
+
+namespace tandem {
+namespace {
+
+std::vector<std::byte> numbered(size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+  return bytes;
+}
+
+PieceFile::Fill from(std::span<const std::byte> bytes) {
+  return [bytes](uint64_t offset, std::span<std::byte> out) {
+    std::copy_n(bytes.data() + offset, out.size(), out.data());
+    return Status{};
+  };
+}
+
+struct Way : testing::TestWithParam<bool> {
+  PieceOptions options() const { return {.sha256 = true, .beside = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Of, Way, testing::Bool(),
+                         [](const auto& way) { return way.param ? "beside" : "inline"; });
+
+TEST_P(Way, SumsAreThoseOfTheBytes) {
+  const std::vector<std::byte> bytes = numbered(2 * kSumBlock + 3 * PieceFile::kPieceBytes + 12345);
+  const std::string path = testing::TempDir() + "piece_file_sums";
+  PieceFile file(real_files().create(path).value(), options());
+  ASSERT_TRUE(file.append(std::span(bytes).first(7)).ok());
+  const auto middle = std::span(bytes).subspan(7, bytes.size() - 8);
+  EXPECT_EQ(file.append(middle.size(), from(middle)).value(), crc32c(0, middle));
+  ASSERT_TRUE(file.append(std::span(bytes).last(1)).ok());
+  EXPECT_EQ(file.bytes(), bytes.size());
+  const FileSums sums = file.close().value();
+  EXPECT_EQ(sums.bytes, bytes.size());
+  EXPECT_EQ(sums.crc32c, crc32c(0, bytes));
+  EXPECT_EQ(sums.sha256, sha256_hex(bytes));
+  const auto all = std::span(bytes);
+  EXPECT_THAT(sums.blocks, testing::ElementsAre(crc32c(0, all.first(kSumBlock)),
+                                                crc32c(0, all.subspan(kSumBlock, kSumBlock)),
+                                                crc32c(0, all.subspan(2 * kSumBlock))));
+  const auto kept = read_text(real_files(), path, 1 << 30);
+  EXPECT_TRUE(std::ranges::equal(as_bytes(kept.value()), bytes));
+  EXPECT_EQ(sums_of(*real_files().open(path).value(), options()).value(), sums);
+}
+
+TEST(CrcsOf, AreThoseOfTheStretches) {
+  const std::vector<std::byte> bytes = numbered(3'000'000);
+  const std::string path = testing::TempDir() + "crcs_of";
+  auto file = real_files().create(path).value();
+  ASSERT_TRUE(file->append(bytes).ok());
+  ASSERT_TRUE(file->close().ok());
+  const auto all = std::span(bytes);
+  const uint64_t ends[] = {0, 5, 2'000'005, 2'000'005, 3'000'000};
+  for (const unsigned threads : {1, 3}) {
+    uint64_t seen = 0;
+    const auto crcs = crcs_of(*real_files().open(path).value(), ends, threads, [&](uint64_t count) {
+      seen += count;
+      return Status{};
+    });
+    EXPECT_THAT(crcs.value(),
+                testing::ElementsAre(0, crc32c(0, all.first(5)), crc32c(0, all.subspan(5, 2'000'000)), 0,
+                                     crc32c(0, all.subspan(2'000'005))));
+    EXPECT_EQ(seen, bytes.size());
+  }
+}
+
+TEST(CrcsOf, EveryFailingReadIsTold) {
+  const std::string path = testing::TempDir() + "crcs_of";
+  const uint64_t ends[] = {1'000'000, 2'000'000, 3'000'000};
+  FaultyFiles files;
+  for (uint64_t k = 1; k <= 12; ++k) {
+    files.fail(FileCall::read, k, EIO);
+    const auto crcs = crcs_of(*files.open(path).value(), ends, 2);
+    ASSERT_FALSE(crcs.ok()) << k;
+    EXPECT_THAT(crcs.error().text, testing::HasSubstr("Input/output error"));
+  }
+  const auto stopped = crcs_of(*real_files().open(path).value(), ends, 2,
+                               [](uint64_t) { return Status(unavailable("", "stop")); });
+  EXPECT_EQ(stopped.error().text, "stop");
+}
+
+TEST_P(Way, AnEmptyFileHasSumsToo) {
+  PieceFile file(std::make_unique<NullFile>(), options());
+  EXPECT_EQ(file.append(0, from({})).value(), 0u);
+  const FileSums sums = file.close().value();
+  EXPECT_EQ(sums, (FileSums{0, 0, sha256_hex({}), {}}));
+}
+
+TEST_P(Way, EveryFailingCallOfTheFileIsTold) {
+  const std::vector<std::byte> bytes = numbered(20 * PieceFile::kPieceBytes + 1);
+  const std::string path = testing::TempDir() + "piece_file_faults";
+  FaultyFiles files;
+  for (const FileCall call : {FileCall::write, FileCall::close})
+    for (uint64_t k = 1;; ++k) {
+      files.fail(call, k, ENOSPC);
+      PieceFile file(files.create(path).value(), options());
+      const auto appended = file.append(bytes.size(), from(bytes));
+      const auto closed = file.close();
+      if (files.count(call) < k) {
+        EXPECT_TRUE(closed.ok());
+        EXPECT_EQ(k, call == FileCall::write ? 22 : 2);
+        break;
+      }
+      ASSERT_FALSE(closed.ok()) << k;
+      EXPECT_THAT(closed.error().text, testing::HasSubstr("No space left on device"));
+      EXPECT_EQ(file.close().ok(), false);
+    }
+}
+
+TEST_P(Way, AnErrorOfTheMakerEndsIt) {
+  PieceFile file(std::make_unique<NullFile>(), options());
+  const auto appended = file.append(5 * PieceFile::kPieceBytes, [](uint64_t offset, std::span<std::byte>) {
+    return offset > PieceFile::kPieceBytes ? Status(unavailable("", "stop")) : Status{};
+  });
+  ASSERT_FALSE(appended.ok());
+  EXPECT_EQ(appended.error().text, "stop");
+  EXPECT_EQ(file.close().error().text, "stop");
+}
+
+}  // namespace
+}  // namespace tandem
