@@ -132,7 +132,8 @@ class Pool {
 
 class PieceFile::Work {
  public:
-  Work(std::unique_ptr<WritableFile> file, PieceOptions options) : file_(std::move(file)) {
+  Work(std::unique_ptr<WritableFile> file, PieceOptions options)
+      : file_(std::move(file)), sums_wanted_(options.sums) {
     const auto write = [this](std::span<const std::byte> bytes) { return file_->append(bytes); };
     const auto hash = [this](std::span<const std::byte> bytes) {
       sha256_->update(bytes);
@@ -156,7 +157,10 @@ class PieceFile::Work {
       piece->size = std::min(size - done, most);
       TANDEM_CHECK(
           kept(fill(done, {piece->room.get(), piece->size})));  // a file with a hole must not be closed
-      crc = crc32c_combine(crc, add_crc(sums_, piece->bytes()), piece->size);
+      if (sums_wanted_)
+        crc = crc32c_combine(crc, add_crc(sums_, piece->bytes()), piece->size);
+      else
+        sums_.bytes += piece->size;
       done += piece->size;
       TANDEM_CHECK(pass_on(piece));
     }
@@ -192,6 +196,7 @@ class PieceFile::Work {
   }
 
   std::unique_ptr<WritableFile> file_;
+  bool sums_wanted_;
   std::optional<Sha256> sha256_;
   FileSums sums_;
   std::optional<Error> error_;  // of calls on the caller's own thread

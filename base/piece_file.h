@@ -24,6 +24,7 @@ inline constexpr uint64_t kSumBlock = 4 << 20;
 struct PieceOptions {
   bool sha256 = false;
   bool beside = false;  ///< write and hash on threads of their own: one each
+  bool sums = true;     ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
 };
 
 /// Takes bytes front to back. Calls come from one thread. Holds kPieces pieces of kPieceBytes at most. An

@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "bench/infer.h"
 #include "bench/page.h"
+#include "cli/bench_convert.h"
 #include "cli/command.h"
 #include "convert/convert.h"
 #include "convert/open_model.h"
@@ -214,6 +215,8 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("--folder", limits->options.folder,
                       "A folder on the disk that is measured (default .)");
   command->callback([limits, &session] { session.outcome = limits_command(*limits, session.json); });
+
+  add_bench_convert(*bench, session);
 
   auto infer = std::make_shared<InferFlags>();
   command = add_command(*bench, session, "infer", "Contenders on one model, in turn", kInferFooter);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "rules/dequantize.h"
+
 namespace tandem {
 namespace {
 
@@ -41,6 +43,10 @@ ConvertRun dequantize_run(ScaleGrid grid, DType to) {
     std::array<float, kPiece> values;
     Status status;
     grid.for_each_piece(first, in.size(), [&](uint64_t offset, uint64_t count, uint64_t scale) {
+      if (to == DType::bf16) {
+        counts += dequantize_to_bf16(&in[offset], count, grid.scales[scale], &out[2 * offset]);
+        return;
+      }
       for (uint64_t i = 0; i < count; i++)
         values[i] = decoded[static_cast<uint8_t>(in[offset + i])] * grid.scales[scale];
       const auto cast_counts = cast(DType::f32, bytes_of(values.data(), count), to,

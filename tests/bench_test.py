@@ -52,6 +52,25 @@ class Bench(Case):
             self.assertEqual(page.messages, [])
             self.assertEqual([url for url in page.requests if not url.startswith("file:")], [])
 
+    def test_a_conversion_beside_a_copy_and_beside_python(self):
+        model = fixtures("llama", 1)[0]
+        for flags, first in ([], "copy"), (["--layout", "source", "--cold"], "read"):
+            report = tandem("bench", "convert", model, self.scratch, *flags, "--python", "--rounds", "2", "--json").json
+            self.assertEqual(problems("bench-convert", report), [])
+            self.assertEqual([contender["name"] for contender in report["contenders"]], [first, "tandem", "python"])
+            for contender in report["contenders"]:
+                self.assertEqual((contender["failure"], len(contender["seconds"])), ("", 2))
+                self.assertGreater(contender["peak_bytes"], 1 << 20)
+            self.assertGreater(report["contenders"][2]["peak_bytes"], 5 * report["contenders"][1]["peak_bytes"])
+            self.assertEqual(list(self.scratch.iterdir()), [])
+
+    def test_a_conversion_that_fails_is_told_and_leaves_nothing(self):
+        model = fixtures("llama", 1)[0]
+        failed = run("bench", "convert", model, self.scratch, "--layout", "source", "--dtype", "float32")
+        self.assertEqual(failed.code, 2)
+        self.assertIn("--layout source takes tensors and files as they are", failed.err)
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
     def test_another_model_is_not_timed(self):
         model = fixtures("llama", 1)[0]
         tandem("convert", model, self.scratch / "right", "--dtype", "float32")
