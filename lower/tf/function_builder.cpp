@@ -73,6 +73,11 @@ Attr attr(std::string name, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) value.mutable_list()->add_s(text);
   return {std::move(name), value};
 }
+Attr text_attr(std::string name, const std::string& text) {
+  tensorflow::AttrValue value;
+  value.set_s(text);
+  return {std::move(name), value};
+}
 Attr function_attr(std::string name, const std::string& function) {
   tensorflow::AttrValue value;
   value.mutable_func()->set_name(function);
@@ -323,6 +328,11 @@ Tensor FunctionBuilder::unary(const std::string& op, const Tensor& x) {
 
 Tensor FunctionBuilder::same(const Tensor& x) {
   return {node("Identity", {x.ref}, {attr("T", x.type.dtype)}, "output"), x.type};
+}
+
+Tensor FunctionBuilder::same_after(const Tensor& x, const Tensor& before) {
+  const std::string control = "^" + before.ref.substr(0, before.ref.find(':'));
+  return {node("Identity", {x.ref, control}, {attr("T", x.type.dtype)}, "output"), x.type};
 }
 
 Tensor FunctionBuilder::reshape(const Tensor& x, const std::vector<Dim>& dims) {

@@ -35,6 +35,7 @@ Attr shape_attr(std::string name, const std::vector<int64_t>& shape);  ///< -1: 
 Attr shapes_attr(std::string name,
                  const std::vector<std::optional<std::vector<int64_t>>>& shapes);  ///< nothing: unknown rank
 Attr attr(std::string name, const std::vector<std::string>& texts);
+Attr text_attr(std::string name, const std::string& text);
 Attr function_attr(std::string name, const std::string& function);
 tensorflow::DataType tf_dtype(DType dtype);
 /// Fixed axes as they are, named axes as -1.
@@ -97,6 +98,7 @@ class FunctionBuilder {
   Tensor binary(const std::string& op, const Tensor& x, const Tensor& y);  ///< AddV2, Mul, Sub, ...: x's type
   Tensor unary(const std::string& op, const Tensor& x);                    ///< Square, Rsqrt, Sigmoid, ...
   Tensor same(const Tensor& x);                                            ///< Identity
+  Tensor same_after(const Tensor& x, const Tensor& before);  ///< Identity, once `before` is there
   Tensor reshape(const Tensor& x, const std::vector<Dim>& shape);
   Tensor flatten_rows(const Tensor& x);  ///< [..., n] to [rows, n]
   Tensor transpose(const Tensor& x, const std::vector<int32_t>& axes);

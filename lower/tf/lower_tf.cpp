@@ -48,8 +48,11 @@ class Lowering {
         lower_score(spec_.library, name("score"), spec_.signatures.at("serving_default"), spec_.variables);
     if (!spec_.signatures.contains("decode")) return;
     const StepFunctions steps{spec_.signatures.at("prefill"), spec_.signatures.at("decode"), spec_.variables};
-    spec_.signatures["generate_greedy"] =
-        lower_generate_greedy(spec_.library, name("generate_greedy"), steps, options_.eos_token_ids);
+    const auto loop = [&](const std::string& key, const Chooser& chooser) {
+      spec_.signatures[key] = lower_generate(spec_.library, name(key), steps, chooser);
+    };
+    loop("generate_greedy", *greedy_chooser(options_.eos_token_ids));
+    loop("generate", *drawing_chooser(spec_.library, "__inference_generate"));
   }
 
   SavedModelSpec finish() && { return std::move(spec_); }
