@@ -31,6 +31,7 @@ constexpr const char* kFooter =
     "  tandem run ./SmolLM2-135M-Instruct \"Once\" --compare tf:./smollm2.savedmodel   where do they part?\n"
     "  tandem run ./SmolLM2-135M-Instruct \"Once\" --temperature 0.7 --top-p 0.9 --seed 5    drawn, not "
     "greedy\n"
+    "  tandem run ./smollm2.savedmodel \"Once\" --compiled --warm-up 64 --stats    how fast is it?\n"
     "  tandem run ./deepseek-llm-7b --tokens 100000,549,6077 --engine torch    ids in, ids out\n"
     "\n"
     "PROMPT may be -, for the standard input. Ctrl-C ends the answer; what was written stands.";
@@ -61,7 +62,9 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
   TANDEM_TRY(const std::vector<int32_t> prompt, parse_ids(flags.tokens, model.vocab_size));
   TANDEM_TRY(const GenerationConfig config, generation_config(opened.side_files, model.vocab_size));
   TANDEM_TRY(const SamplingOptions sampling, sampling_of(flags, config, opened.path));
+  const Stopwatch watch;
   TANDEM_TRY(const auto engine, Engine::start(kind, opened.path, flags.options));
+  TANDEM_TRY(RunStats stats, begin_stats(flags, model, *engine, watch.seconds()));
   if (!json) {
     print_notes(config.notes);
     print_sampling(sampling);
@@ -76,16 +79,18 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
     progress.show(++steps, options.max_new_tokens);
     return true;
   };
-  TANDEM_TRY(const Generated made, generate(chosen(*engine, {sampling, prompt.size()}), prompt, options));
-  if (json)
-    print_json(Json{{"tokens", made.ids},
-                    {"finish_reason", name(made.finish)},
-                    {"prompt", prompt},
-                    {"engine", engine->info()},
-                    {"sampling", to_json(sampling)},
-                    {"notes", config.notes}});
-  else
+  const NextToken next = begin_answer(stats, chosen(*engine, {sampling, prompt.size()}), prompt.size());
+  TANDEM_TRY(const Generated made, generate(next, prompt, options));
+  TANDEM_CHECK(end_answer(stats, *engine));
+  if (!json) {
     fmt::print("{}\n", with_comma_between(made.ids));
+    print_stats(flags, stats);
+    return 0;
+  }
+  Json result{{"tokens", made.ids},       {"finish_reason", name(made.finish)}, {"prompt", prompt},
+              {"engine", engine->info()}, {"sampling", to_json(sampling)},      {"notes", config.notes}};
+  if (flags.stats) result["stats"] = to_json(stats);
+  print_json(result);
   return 0;
 }
 
@@ -95,7 +100,9 @@ Result<int> run_text(const RunFlags& flags, bool json) {
     TANDEM_TRY(prompt, text_from_stdin());
   }
   TANDEM_TRY(const SideSpec spec, side_of(flags));
+  const Stopwatch watch;
   TANDEM_TRY(TextModel model, open_for_run(flags, spec));
+  TANDEM_TRY(RunStats stats, begin_stats(flags, model.model, *model.engine, watch.seconds()));
   std::vector<int32_t> ids;
   bool reasoning_is_open = false;
   if (flags.chat) {
@@ -117,10 +124,13 @@ Result<int> run_text(const RunFlags& flags, bool json) {
     if (!flags.chat) printer.aside(prompt);
     options.show = [&](const text::Part& part) { printer.show(part); };
   }
-  const NextToken next = chosen(*model.engine, {sampling, ids.size(), 0, model.allowed});
+  const NextToken next =
+      begin_answer(stats, chosen(*model.engine, {sampling, ids.size(), 0, model.allowed}), ids.size());
   TANDEM_TRY(const Answer made, answer(next, model.text.tokenizer, ids, options));
+  TANDEM_CHECK(end_answer(stats, *model.engine));
   if (!json) {
     printer.end();
+    print_stats(flags, stats);
     return 0;
   }
   Json result = to_json(made);
@@ -128,6 +138,7 @@ Result<int> run_text(const RunFlags& flags, bool json) {
   result["engine"] = model.engine->info();
   result["sampling"] = to_json(sampling);
   result["notes"] = model.notes();
+  if (flags.stats) result["stats"] = to_json(stats);
   print_json(result);
   return 0;
 }
@@ -140,6 +151,9 @@ Status check_flags(const RunFlags& flags) {
   if (!flags.chat && !flags.system.empty()) return usage("", "--system needs --chat");
   if (!flags.chat && !flags.variables.empty()) return usage("", "--set needs --chat");
   if (tokens && !flags.wishes.stop_strings.empty()) return usage("", "--stop needs a text, not --tokens");
+  if (!flags.warm_up.empty() && !flags.options.compiled) return usage("", "--warm-up needs --compiled");
+  if (!flags.compare.empty() && (flags.stats || !flags.warm_up.empty()))
+    return usage("", "--stats and --warm-up are of one engine, without --compare");
   return check_flags(flags.sampling);
 }
 
@@ -185,6 +199,22 @@ Result<SamplingOptions> sampling_of(const RunFlags& flags, const GenerationConfi
   Error error = std::move(options).error();
   error.where = join(folder, error.where);
   return error;
+}
+
+Result<RunStats> begin_stats(const RunFlags& flags, const Model& model, Engine& engine, double load_s) {
+  RunStats stats{.load_s = load_s};
+  if (flags.warm_up.empty()) return stats;
+  const uint64_t most = model.max_position_embeddings;
+  for (const uint64_t length : flags.warm_up)
+    if (length == 0 || (most > 0 && length >= most))
+      return usage("", "--warm-up {}: expected prompts of 1 token or more that leave room below {}", length,
+                   most);
+  TANDEM_CHECK(warm_up(engine, flags.warm_up, stats));
+  return stats;
+}
+
+void print_stats(const RunFlags& flags, const RunStats& stats) {
+  if (flags.stats) fmt::print(stderr, "{}", to_text(stats));
 }
 
 void print_sampling(const SamplingOptions& sampling) {
@@ -252,6 +282,14 @@ void add_run(CLI::App& app, Session& session) {
       ->check(whole_number());
   command->add_flag("--compiled", flags->options.compiled,
                     "tf: steps that XLA compiles, for a few lengths (docs/generation.md)");
+  command
+      ->add_option("--warm-up", flags->warm_up,
+                   "With --compiled, lengths of prompts to compile for before the first, as 128,512")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole_number());
+  command->add_flag("--stats", flags->stats,
+                    "Say how long loading, the first token and each later one took, and what was compiled");
   command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");
   add_accepted_keys(*command, flags->accepted_keys);
   command->callback([flags, &session] { session.outcome = run_command(*flags, session.json); });

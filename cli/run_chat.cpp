@@ -13,11 +13,12 @@ namespace {
 class Chat {
  public:
   Chat(TextModel& model, Conversation& conversation, const RunFlags& flags, const SamplingOptions& sampling,
-       bool json)
+       RunStats stats, bool json)
       : model_(model),
         conversation_(conversation),
         flags_(flags),
         sampling_(sampling),
+        stats_(std::move(stats)),
         json_(json),
         lines_("> ") {}
 
@@ -84,8 +85,10 @@ class Chat {
     answering.interrupted = [] { return take_interrupt() || interrupted(); };
     if (!json_) answering.show = [this](const text::Part& part) { printer_.show(part); };
     const std::vector<int32_t>& ids = turn.value().ids;
-    const NextToken next = chosen(*model_.engine, {sampling_, ids.size(), answers_++, model_.allowed});
+    const NextToken next = begin_answer(
+        stats_, chosen(*model_.engine, {sampling_, ids.size(), answers_++, model_.allowed}), ids.size());
     TANDEM_TRY(const Answer made, answer(next, model_.text.tokenizer, ids, answering));
+    TANDEM_CHECK(end_answer(stats_, *model_.engine));
     conversation_.add(line, made);
     print(made, turn.value());
     return {};
@@ -102,6 +105,7 @@ class Chat {
       result["engine"] = model_.engine->info();
       result["sampling"] = to_json(sampling_);
       result["notes"] = model_.notes();
+      if (flags_.stats) result["stats"] = to_json(stats_);
       fmt::print("{}\n", result.dump(-1, ' ', false, Json::error_handler_t::replace));
       std::fflush(stdout);
       return;
@@ -110,12 +114,14 @@ class Chat {
     if (made.finish == Finish::interrupted) printer_.aside("(stopped)\n");
     if (made.finish == Finish::length)
       printer_.aside(fmt::format("(cut after {} tokens)\n", made.ids.size()));
+    print_stats(flags_, stats_);
   }
 
   TextModel& model_;
   Conversation& conversation_;
   const RunFlags& flags_;
   SamplingOptions sampling_;
+  RunStats stats_;
   bool json_;
   uint64_t answers_ = 0;  ///< the row of the next one: no two answers share their draws
   LineEditor lines_;
@@ -133,7 +139,9 @@ const Chat::CommandRow Chat::kCommands[3] = {
 
 Result<int> run_chat(const RunFlags& flags, bool json) {
   TANDEM_TRY(const SideSpec spec, side_of(flags));
+  const Stopwatch watch;
   TANDEM_TRY(TextModel model, open_for_run(flags, spec));
+  TANDEM_TRY(RunStats stats, begin_stats(flags, model.model, *model.engine, watch.seconds()));
   TANDEM_TRY(Conversation conversation, begin_conversation(flags, model));
   TANDEM_TRY(const SamplingOptions sampling, sampling_of(flags, model.config, model.opened.path));
   if (!json) {
@@ -141,7 +149,7 @@ Result<int> run_chat(const RunFlags& flags, bool json) {
     print_sampling(sampling);
   }
   stay_on_interrupt();
-  TANDEM_CHECK(Chat(model, conversation, flags, sampling, json).talk());
+  TANDEM_CHECK(Chat(model, conversation, flags, sampling, std::move(stats), json).talk());
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "generate/conversation.h"
+#include "generate/run_stats.h"
 
 namespace tandem {
 
@@ -19,12 +20,19 @@ struct RunFlags {
   SamplingWishes sampling;
   uint64_t seed = 0;  ///< where none is asked for
   EngineOptions options;
+  std::vector<uint64_t> warm_up;  ///< lengths of prompts
+  bool stats = false;
   std::vector<std::string> accepted_keys;
 };
 
 Result<SideSpec> side_of(const RunFlags& flags);
 /// Opens the model and starts its engine, saying so at a terminal.
 Result<TextModel> open_for_run(const RunFlags& flags, const SideSpec& spec);
+/// The stats of an engine that was started in `load_s`, warmed up as the flags say. Errors: usage a length
+/// that the model does not read; the engine's.
+Result<RunStats> begin_stats(const RunFlags& flags, const Model& model, Engine& engine, double load_s);
+/// With --stats, on stderr.
+void print_stats(const RunFlags& flags, const RunStats& stats);
 /// "note: ..." on stderr, a line each.
 void print_notes(const std::vector<std::string>& notes);
 /// The sampling that flags and the model's generation_config.json ask for. Errors: sampling_options's, at the

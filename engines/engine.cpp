@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -122,8 +123,11 @@ Result<std::vector<int32_t>> ids_in(const Message& reply) {
 
 class WorkerEngine : public Engine {
  public:
-  WorkerEngine(std::unique_ptr<WorkerProcess> process, EngineInfo info, double timeout_s)
-      : process_(std::move(process)), info_(std::move(info)), timeout_s_(timeout_s) {}
+  WorkerEngine(std::unique_ptr<WorkerProcess> process, EngineInfo info, const EngineOptions& options)
+      : process_(std::move(process)),
+        info_(std::move(info)),
+        timeout_s_(options.timeout_s),
+        compiled_(options.compiled) {}
   const EngineInfo& info() const override { return info_; }
   Result<std::vector<int32_t>> encode(std::string_view text) override {
     const auto bytes = std::as_bytes(std::span(text));
@@ -164,11 +168,22 @@ class WorkerEngine : public Engine {
                process_->call({{{"op", "edit"}, {"contract", contract}}, weights}, timeout_s_));
     return {};
   }
+  Result<uint64_t> compilations() override {
+    if (!compiled_) return 0;
+    TANDEM_TRY(const Message reply, process_->call({{{"op", "compilations"}}, {}}, timeout_s_));
+    const std::string text = word(reply.words, "compilations");
+    uint64_t count = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (read.ec != std::errc() || read.ptr != text.data() + text.size())
+      return corrupt("engine_c4", "the worker counts '{}' compilations", text);
+    return count;
+  }
 
  private:
   std::unique_ptr<WorkerProcess> process_;
   EngineInfo info_;
   double timeout_s_;
+  bool compiled_;
 };
 
 }  // namespace
@@ -181,6 +196,8 @@ Result<HostTensors> Engine::values(const std::string& entry, Scope, const HostTe
 Status Engine::edit(const std::string&, const HostTensors&) {
   return unsupported("engine_c9", "this engine cannot run an edited contract");
 }
+
+Result<uint64_t> Engine::compilations() { return 0; }
 
 Result<std::vector<int32_t>> Engine::encode(std::string_view) {
   return unsupported("engine_c10", "this engine has no tokenizer");
@@ -208,6 +225,8 @@ Result<WorkerCommand> worker_command(EngineKind kind) { return command_of(row(ki
 Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string& path,
                                               const EngineOptions& options) {
   const EngineRow& engine = row(kind);
+  if (options.compiled && kind != EngineKind::tf)
+    return usage("engine_c12", "the engine '{}' compiles nothing; tf does", engine.name);
   if (kind == EngineKind::dump) {
     TANDEM_TRY(std::shared_ptr<const DumpFile> dump, DumpFile::open(real_files(), path));
     return dump_engine(std::move(dump));
@@ -236,7 +255,7 @@ Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string
   info["path"] = path;
   if (options.stream) info["stream"] = "1";
   return std::unique_ptr<Engine>(
-      std::make_unique<WorkerEngine>(std::move(process), std::move(info), options.timeout_s));
+      std::make_unique<WorkerEngine>(std::move(process), std::move(info), options));
 }
 
 }  // namespace tandem

@@ -43,7 +43,8 @@ struct EngineOptions {
                         ///< time (docs/streaming.md); results are the same
   bool beside_others = false;  ///< other engines compute at the same time: waiting threads sleep
   bool shielded = false;       ///< a Ctrl-C at the terminal does not reach the worker, and so ends no call
-  bool compiled = false;  ///< last_logits through the signatures that XLA compiles (tf; docs/generation.md)
+  bool compiled = false;       ///< last_logits through the signatures that XLA compiles (tf alone;
+                               ///< docs/generation.md)
   std::set<std::string> accepted_keys = {};  ///< config keys that nobody reads, accepted by name (torch)
 };
 
@@ -58,7 +59,8 @@ class Engine {
  public:
   /// Starts the worker and loads a model: a SavedModel for tf; an HF folder or SavedModel for torch; an HF
   /// folder for hf and keras_hub. A dump needs no worker. Errors: unavailable (framework not installed: says
-  /// which command installs it; worker died), and the worker's own.
+  /// which command installs it; worker died), usage (engine_c12) an engine other than tf asked to compile,
+  /// and the worker's own.
   static Result<std::unique_ptr<Engine>> start(EngineKind kind, const std::string& path,
                                                const EngineOptions& options = {});
   virtual ~Engine() = default;
@@ -91,6 +93,9 @@ class Engine {
   /// contract name, as the TensorFlow side keeps them) in place of the model's. An empty text brings the
   /// model's own back. Errors: unsupported for all engines but torch.
   virtual Status edit(const std::string& contract, const HostTensors& weights);
+  /// How many functions XLA has compiled for last_logits so far (engines/tf/compilations.h says how that is
+  /// known): 0 without EngineOptions::compiled.
+  virtual Result<uint64_t> compilations();
 };
 
 }  // namespace tandem

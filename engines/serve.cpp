@@ -21,10 +21,12 @@ Result<Message> answer(const Message& request, const ModelLoader& load, std::uni
     reply.words.emplace("ok", "1");
     return reply;
   }
-  if (op != "run" && op != "values" && op != "edit" && op != "time")
+  if (op != "run" && op != "values" && op != "edit" && op != "time" && op != "compilations")
     return usage("protocol_c6", "unknown op '{}'", op);
   if (!model) return usage("protocol_c6", "op={} before op=load", op);
   if (op == "time") return timed_run(*model, request);
+  if (op == "compilations")
+    return Message{{{"ok", "1"}, {"compilations", std::to_string(model->compilations())}}, {}};
   if (op == "edit") {
     TANDEM_CHECK(model->edit(word(request.words, "contract"), request.tensors));
     return Message{{{"ok", "1"}}, {}};

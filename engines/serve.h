@@ -20,6 +20,7 @@ class ServedModel {
   virtual Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
                                      const std::vector<std::string>& outputs);
   virtual Status edit(const std::string& contract, const HostTensors& weights);
+  virtual uint64_t compilations() const { return 0; }
 };
 /// Loads the model that the words of op=load describe (path, threads, dtype).
 using ModelLoader = std::function<Result<std::unique_ptr<ServedModel>>(const Words& words)>;

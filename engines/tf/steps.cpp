@@ -152,8 +152,7 @@ class CompiledSteps : public Steps {
       const TF_Tensor& tensor = *old->second;
       const auto dtype = dtype_of_tensorflow(api_.TF_TensorType(&tensor));
       if (!dtype) return unsupported("tf_c9", "{} is of DataType {}", present, api_.TF_TensorType(&tensor));
-      Shape shape;
-      for (int axis = 0; axis < 4; ++axis) shape.push_back(static_cast<uint64_t>(api_.TF_Dim(&tensor, axis)));
+      Shape shape = shape_of(api_, tensor);
       shape[2] = slots;
       TANDEM_TRY(Owned<TF_Tensor> buffer, zeros(api_, *dtype, shape));
       copy_tokens(api_, tensor, *buffer, used_, 0);

@@ -31,12 +31,17 @@ Result<Owned<TF_Tensor>> zeros(const TfApi& api, DType dtype, const Shape& shape
   return made;
 }
 
+Shape shape_of(const TfApi& api, const TF_Tensor& tensor) {
+  Shape shape;
+  for (int axis = 0; axis < api.TF_NumDims(&tensor); ++axis)
+    shape.push_back(static_cast<uint64_t>(api.TF_Dim(&tensor, axis)));
+  return shape;
+}
+
 Result<HostTensor> from_tensorflow(const TfApi& api, const TF_Tensor& tensor, const std::string& name) {
   const auto dtype = dtype_of_tensorflow(api.TF_TensorType(&tensor));
   if (!dtype) return unsupported("tf_c9", "output '{}' is of DataType {}", name, api.TF_TensorType(&tensor));
-  HostTensor result{*dtype, {}, {}};
-  for (int axis = 0; axis < api.TF_NumDims(&tensor); ++axis)
-    result.shape.push_back(static_cast<uint64_t>(api.TF_Dim(&tensor, axis)));
+  HostTensor result{*dtype, shape_of(api, tensor), {}};
   const auto* data = static_cast<const std::byte*>(api.TF_TensorData(&tensor));
   result.data.assign(data, data + api.TF_TensorByteSize(&tensor));
   return result;

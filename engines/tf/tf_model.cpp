@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engines/seen_rows.h"
+#include "engines/tf/compilations.h"
 #include "engines/tf/steps.h"
 #include "engines/tf/stream_graph.h"
 #include "formats/saved_model/saved_model.h"
@@ -75,8 +76,11 @@ class TfModel : public ServedModel {
       return run_signature(key, inputs);
     };
     steps_ = compiled ? compiled_steps(api_, signatures_, run) : growing_steps(api_, signatures_, run);
-    if (compiled && !steps_)
+    if (!compiled) return {};
+    if (!steps_)
       return unsupported("tf_c15", "the SavedModel has no signatures prefill_xla and decode_xla").at(path);
+    TANDEM_CHECK(parse_model());
+    compilations_ = Compilations(*model_);
     return {};
   }
 
@@ -121,6 +125,8 @@ class TfModel : public ServedModel {
     }
     return run_session(run);
   }
+
+  uint64_t compilations() const override { return compilations_.count(); }
 
   Result<HostTensors> last_logits(const HostTensors& inputs) override {
     if (!steps_ || !positions_follow_mask(inputs)) return ServedModel::last_logits(inputs);
@@ -186,16 +192,19 @@ class TfModel : public ServedModel {
   Result<TfTensors> run_signature(const std::string& key, const std::map<std::string, TF_Tensor*>& inputs) {
     const Signature& signature = signatures_.at(key);
     SessionRun run;
+    std::string shapes;
     for (const auto& [name, argument] : signature.inputs) {
       if (!inputs.contains(name)) return corrupt("tf_c14", "signature {} takes {}, not asked for", key, name);
       TANDEM_TRY(run.sources.emplace_back(), place(argument.tensor));
       run.values.push_back(inputs.at(name));
+      shapes += to_string(shape_of(api_, *inputs.at(name)));
     }
     for (const auto& [name, argument] : signature.outputs) {
       TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
       run.names.push_back(name);
     }
     TANDEM_TRY(auto results, raw_run(run));
+    compilations_.ran(key, shapes);
     TfTensors outputs;
     for (size_t i = 0; i < run.names.size(); ++i) outputs.emplace(run.names[i], std::move(results[i]));
     return outputs;
@@ -218,16 +227,20 @@ class TfModel : public ServedModel {
     return {};
   }
 
+  Status parse_model() {
+    if (model_) return {};
+    model_.emplace();
+    if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
+    return {};
+  }
+
   /// The parts for a request, in order; made once. One, unless an entry is streamed.
   Result<const std::vector<Imported>*> steps_for(const PartRequest& request) {
     std::string key = fmt::format("{}/{}/{}", request.signature, static_cast<int>(request.scope),
                                   fmt::join(request.outputs, ","));
     for (const auto& [name, dtype] : request.given) key += fmt::format("/{}:{}", name, dtype);
     if (const auto found = parts_.find(key); found != parts_.end()) return &found->second;
-    if (!model_) {
-      model_.emplace();
-      if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
-    }
+    TANDEM_CHECK(parse_model());
     std::vector<StreamStep> steps;
     if (stream_) {
       TANDEM_TRY(steps, make_stream_steps(*model_, request));
@@ -327,6 +340,7 @@ class TfModel : public ServedModel {
   size_t part_count_ = 0;
   std::unique_ptr<Steps> steps_;  ///< null: the model has no signatures for it
   SeenRows seen_;                 ///< by steps_
+  Compilations compilations_;     ///< of steps_
 };
 
 }  // namespace
