@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 from common import Case, config, fixtures, run, tandem
+from schemas_test import problems
 from workers import Worker
 
 
@@ -57,7 +58,9 @@ class WarmUp(Case):
 
         def stats(tokens, *flags):
             ids = ",".join(map(str, range(3, 3 + tokens)))
-            return tandem("run", folder, "--tokens", ids, "--max-new-tokens", "4", "--ignore-eos", "--compiled", "--stats", "--json", *flags).json["stats"]
+            found = tandem("run", folder, "--tokens", ids, "--max-new-tokens", "4", "--ignore-eos", "--compiled", "--stats", "--json", *flags).json
+            self.assertEqual(problems("run", found), [])
+            return found["stats"]
 
         cold, warm = stats(5), stats(20, "--warm-up", "1,60")
         self.assertEqual(cold["compilations"], {"answer": 2})
