@@ -8,10 +8,11 @@ import unittest
 
 import numpy as np
 import tensorflow as tf
-from common import Case, config, run, tandem, verify
+from common import ROOT, Case, config, run, tandem, verify
 from frameworks import compare, load_tf, load_torch, prompts, tf_logits, torch_logits
 from tensorflow.core.protobuf import saved_model_pb2
 from tiny import TL, TV3, f32, header_bytes, shapes, weights, write_folder
+from workers import Worker, WorkerError
 
 import make_fixtures
 
@@ -259,6 +260,44 @@ class Graphs(Frameworks):
         new = tandem("run", out, "--tokens", "1,2", "--max-new-tokens", "1", "--engine", "tf").out
         self.assertEqual(new.strip(), "0")  # all logits are zero
 
+
+
+class Serving(Frameworks):
+    def test_S01_the_last_token_and_the_likeliest_in_a_small_reply(self):
+        bytes_of_all = 8 * 128 * 102_400 * 4
+        text = (ROOT / "docs" / "generation.md").read_text()
+        for size in (bytes_of_all, bytes_of_all // 128, 8 * 50 * 8, 4 << 20):
+            self.assertIn(f"{size:,}", text)
+        folder = self.converted(self.fixture(TL))
+        model = load_tf(folder)
+        ids, mask = np.array([[3, 1, 4, 1, 5], [0, 0, 9, 2, 6]], np.int32), np.array([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]], np.int32)
+        whole = tf_logits(model, ids, mask)[:, -1]
+        given = {"input_ids": ids, "attention_mask": mask}
+        top_k = {"top_k": np.array([3, 5], np.int32)}
+        with Worker("tf", folder) as worker:
+            for call in (worker.run, lambda name, inputs: {k: v.numpy() for k, v in model.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()}).items()}):
+                np.testing.assert_allclose(call("next_logits", given)["logits"], whole[:, None], atol=1e-6, rtol=0)
+                likeliest = call("next_tokens", given | top_k)
+                np.testing.assert_array_equal(likeliest["tokens"], np.argsort(-whole, kind="stable")[:, :5])
+                logarithms = whole - np.log(np.exp(whole.astype(np.float64)).sum(-1, keepdims=True))
+                np.testing.assert_allclose(likeliest["log_probabilities"], np.take_along_axis(logarithms, likeliest["tokens"], 1), atol=2e-6, rtol=0)
+                self.assertEqual(call("next_tokens", given | {"top_k": np.array([1, 999], np.int32)})["tokens"].shape, (2, 32))
+
+    def test_S04_a_call_without_the_mask_names_it_and_ids_alone_have_a_signature(self):
+        folder = self.converted(self.fixture(TL))
+        model, ids = load_tf(folder), np.array([[3, 1, 4]], np.int32)
+        with self.assertRaisesRegex(TypeError, "attention_mask"):
+            model.signatures["serving_default"](input_ids=tf.constant(ids))
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            signature = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def["serving_default"]
+            with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "attention_mask"):
+                session.run(signature.outputs["logits"].name, {signature.inputs["input_ids"].name: ids})
+        with Worker("tf", folder) as worker:
+            with self.assertRaisesRegex(WorkerError, "input 'attention_mask' is missing"):
+                worker.run("serving_default", {"input_ids": ids})
+            np.testing.assert_array_equal(worker.run("input_ids_only", {"input_ids": ids})["logits"], tf_logits(model, ids, np.ones_like(ids)))
+        text = (ROOT / "docs" / "generation.md").read_text()
+        self.assertIn("`input_ids_only` is `serving_default` with a mask of ones", text)
 
 
 class Text(Frameworks):

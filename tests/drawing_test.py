@@ -115,6 +115,18 @@ class Drawing(Case):
                 run = tandem("run", place, "--engine", engine, "--tokens", "3,1,4,1,5", "--max-new-tokens", "10", "--ignore-eos", "--json", *flags)
                 self.assertEqual(run.json["tokens"], expected, engine)
 
+    def test_G06_temperature_0_is_generate_greedy(self):
+        for number in (0, 1):
+            source, folder = self.sources[number], self.scratch / str(number)
+            tandem("convert", source, folder)
+            model, end = load_tf(folder), config(source).get("eos_token_id")
+            ids = np.array([[7, 3, 5], [0, 0, 9]], np.int32)
+            inputs = inputs_of(ids, np.array([[1, 1, 1], [0, 0, 1]], np.int32), [{"temperature": 0, "top_p": 0.1}] * 2, [8, 8], [[-1 if end is None else end]] * 2)
+            greedy = model.signatures["generate_greedy"](**{name: tf.constant(inputs[name]) for name in ("input_ids", "attention_mask", "max_new_tokens")})
+            found = in_python(model, inputs)
+            for name in ("tokens", "lengths"):
+                np.testing.assert_array_equal(found[name], greedy[name])
+
     def test_draws_have_the_distribution_of_the_rules(self):
         model, _, ids = self.converted()
         count, rules = 4000, {**RULES, "temperature": 1.3, "top_k": 8, "seed": 77}

@@ -1,6 +1,6 @@
 #pragma once
-// Signatures that use other signatures: whole-loop generation over prefill and decode, and scores of given
-// text. docs/generation.md says what they take and give.
+// Signatures that use other signatures: whole-loop generation over prefill and decode, the next token, and
+// scores of given text. docs/generation.md says what they take and give.
 
 #include "lower/tf/choosing.h"
 
@@ -12,6 +12,18 @@ namespace tandem {
 /// token of it) or at its own max_new_tokens, and the loop when all rows have ended. Appends to `library`.
 SavedFunction lower_generate(std::vector<tensorflow::FunctionDef>& library, const std::string& name,
                              const StepFunctions& steps, const Chooser& chooser);
+
+/// next_logits(attention_mask, input_ids: i32[batch, tokens]) -> logits f32[batch, 1, vocab]
+/// Of the last token: those of prefill, without the caches.
+SavedFunction lower_next_logits(std::vector<tensorflow::FunctionDef>& library, const std::string& name,
+                                const StepFunctions& steps);
+
+/// next_tokens(attention_mask, input_ids: i32[batch, tokens], top_k: i32[batch])
+///     -> log_probabilities f32[batch, k], tokens i32[batch, k]
+/// The k most likely next tokens, from the top, the lowest id first of equals; k is the largest of top_k, or
+/// the vocabulary.
+SavedFunction lower_next_tokens(std::vector<tensorflow::FunctionDef>& library, const std::string& name,
+                                const StepFunctions& steps);
 
 /// score(attention_mask, input_ids: i32[batch, tokens]) -> log_probabilities f32[batch, tokens]
 /// The natural logarithm of each token's probability after the tokens before it; 0 for padding and for a

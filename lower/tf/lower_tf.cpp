@@ -48,6 +48,8 @@ class Lowering {
         lower_score(spec_.library, name("score"), spec_.signatures.at("serving_default"), spec_.variables);
     if (!spec_.signatures.contains("decode")) return;
     const StepFunctions steps{spec_.signatures.at("prefill"), spec_.signatures.at("decode"), spec_.variables};
+    spec_.signatures["next_logits"] = lower_next_logits(spec_.library, name("next_logits"), steps);
+    spec_.signatures["next_tokens"] = lower_next_tokens(spec_.library, name("next_tokens"), steps);
     const auto loop = [&](const std::string& key, const Chooser& chooser) {
       spec_.signatures[key] = lower_generate(spec_.library, name(key), steps, chooser);
     };

@@ -16,7 +16,7 @@ struct LowerTfOptions {
 
 /// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only,
 /// with_positions, score, taps, layer_N (and logits_forced for mixtures); prefill, decode, generate,
-/// generate_greedy, prefill_xla and decode_xla where the model can be cut into steps (contract/cached.h).
+/// generate_greedy, next_logits, next_tokens, prefill_xla and decode_xla where the model can be cut into steps (contract/cached.h).
 /// Methods: __call__ and logits (differentiable, attention unchunked). `plans` names the TensorFlow variable
 /// of each contract weight. Errors: lower_tf_c1 (unsupported) ops without a row here; lower_tf_c2 (bug) no
 /// entry "logits"; lower_tf_c3 (unsupported) a weight of 2^31 elements or more.

@@ -192,13 +192,14 @@ TEST(LowerTf, SignaturesAndMethods) {
   const SavedModelSpec dense = lowered(llama());
   EXPECT_THAT(keys(dense.signatures),
               testing::ElementsAre("decode", "decode_xla", "generate", "generate_greedy", "input_ids_only",
-                                   "layer_0", "layer_1", "prefill", "prefill_xla", "score", "serving_default",
-                                   "taps", "with_positions"));
+                                   "layer_0", "layer_1", "next_logits", "next_tokens", "prefill",
+                                   "prefill_xla", "score", "serving_default", "taps", "with_positions"));
   EXPECT_THAT(keys(dense.methods), testing::ElementsAre("__call__", "logits"));
-  EXPECT_THAT(keys(lowered(deepseek()).signatures),
-              testing::ElementsAre("decode", "decode_xla", "generate", "generate_greedy", "input_ids_only",
-                                   "layer_0", "layer_1", "layer_2", "logits_forced", "prefill", "prefill_xla",
-                                   "score", "serving_default", "taps", "with_positions"));
+  EXPECT_THAT(
+      keys(lowered(deepseek()).signatures),
+      testing::ElementsAre("decode", "decode_xla", "generate", "generate_greedy", "input_ids_only", "layer_0",
+                           "layer_1", "layer_2", "logits_forced", "next_logits", "next_tokens", "prefill",
+                           "prefill_xla", "score", "serving_default", "taps", "with_positions"));
 }
 
 TEST(LowerTf, StacksThatAreCutAreNotCompiled) {
