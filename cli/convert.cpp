@@ -33,6 +33,8 @@ constexpr const char* kFooter =
     "nothing\n"
     "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --layout source   no copy: its data are SRC's "
     "files\n"
+    "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --inline      for tools that cannot see into "
+    "functions\n"
     "  tandem convert ./llm.savedmodel ./back\n"
     "  tandem convert ./v3.savedmodel ./back --like ./deepseek-v3      fp8 codes and scales remade\n"
     "  tandem convert ./trained/ckpt-7 ./back --like ./llm.savedmodel  a checkpoint saved by a training "

@@ -58,6 +58,8 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
   command.add_option("--dtype", flags.dtype, "Storage: keep (default), float32, bfloat16 or float16");
   command.add_option("--compute", flags.compute,
                      "Arithmetic of the SavedModel: float32 (default) or bfloat16");
+  command.add_flag("--inline", options.inlined,
+                   "Write serving_default as one graph, for tools that cannot see into functions");
   command.add_option(
       "--like", options.like,
       "Going back: the original, for dtypes, fp8 scales and tensors that the graph does not use");

@@ -97,12 +97,14 @@ Result<std::unique_ptr<Conversion>> plan_conversion(const FileSystem& files, con
                                                     const ConvertOptions& options, bool check_scales) {
   TANDEM_TRY(OpenedModel opened, open_model(files, source, {.limits = options.limits}));
   const bool back = is_tensorflow(opened.format);
-  const bool to_tensorflow =
-      options.to.value_or(back ? ConvertTarget::safetensors : ConvertTarget::saved_model) !=
-      ConvertTarget::safetensors;
+  const ConvertTarget target =
+      options.to.value_or(back ? ConvertTarget::safetensors : ConvertTarget::saved_model);
+  const bool to_tensorflow = target != ConvertTarget::safetensors;
   if (back == to_tensorflow)
     return usage("convert_c4", "a {} is already on that side: --to does not fit", name(opened.format))
         .at(source);
+  if (options.inlined && target != ConvertTarget::saved_model)
+    return usage("convert_c4", "--inline is for a SavedModel: nothing else has a graph");
   return back ? plan_back(files, std::move(opened), options)
               : plan_forward(files, std::move(opened), options, check_scales);
 }

@@ -159,8 +159,9 @@ Status make_graph(const OpenedModel& source, const Match& found, const ConvertOp
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
-  TANDEM_TRY(plan.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
-                                            {.eos_token_ids = plan.model.eos_token_ids}));
+  TANDEM_TRY(plan.spec,
+             lower_to_tensorflow(contract, in_graph(plan.plans),
+                                 {.eos_token_ids = plan.model.eos_token_ids, .inlined = options.inlined}));
   for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
   add_asset(plan, kContractFile, print(contract));
   plan.ignored = ignored_names(found);

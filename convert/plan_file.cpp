@@ -22,6 +22,7 @@ Json to_json(const ConvertOptions& options) {
   return Json{{"to", options.to ? Json(spelling(*options.to)) : Json()},
               {"dtype", dtype_or_null(options.dtype)},
               {"compute", row(options.compute).long_name},
+              {"inline", options.inlined},
               {"layout", options.layout == WeightLayout::source ? "source" : "tensorflow"},
               {"place", place_name(options.place)},
               {"like", options.like},
@@ -111,6 +112,7 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   }
   options.dtype = dtype("dtype", true);
   options.compute = dtype("compute", false).value_or(DType::f32);
+  options.inlined = fields.boolean("inline");
   const std::string layout = fields.text("layout"), place = fields.text("place");
   options.layout = layout == "source" ? WeightLayout::source : WeightLayout::tensorflow;
   if (layout != "source" && layout != "tensorflow") fields.wrong("\"layout\" is no layout");

@@ -1,9 +1,11 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <set>
 
 #include "formats/saved_model/entry.h"
+#include "formats/saved_model/inline.h"
 #include "formats/saved_model/node_builder.h"
 #include "formats/saved_model/object_tree.h"
 #include "formats/saved_model/saved_model.h"
@@ -56,6 +58,13 @@ class TopLevel {
            {"shared_name", string_attr(variable.path)}});
   }
 
+  /// Where TensorFlow 1's freezing looks for a variable's value.
+  void add_reads() {
+    for (const SavedVariable& variable : spec_.variables)
+      add(variable.path + "/Read/ReadVariableOp", "ReadVariableOp", {variable.path},
+          {{"dtype", type_attr(to_tensorflow(variable.dtype))}});
+  }
+
   void add_assets() {
     for (size_t i = 0; i < spec_.assets.size(); ++i) {
       const std::string node = fmt::format("asset/{}", i);
@@ -67,7 +76,7 @@ class TopLevel {
     }
   }
 
-  void add_signature(const std::string& key, const SavedFunction& function, const std::string& entry) {
+  Status add_signature(const std::string& key, const SavedFunction& function, const std::string& entry) {
     tensorflow::SignatureDef& signature = (*graph_.mutable_signature_def())[key];
     signature.set_method_name("tensorflow/serving/predict");
     Inputs inputs;
@@ -85,6 +94,16 @@ class TopLevel {
       input_types.push_back(tensorflow::DT_RESOURCE);
     }
     const std::string call = "signature/" + key;
+    if (function.inlined) {
+      TANDEM_TRY(const Inputs outputs, inline_function(*graph_.mutable_graph_def(), entry, inputs, key));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const TensorSpec& output = function.outputs[i];
+        const std::string name = call + "/" + output.name;
+        add(name, "Identity", {outputs[i]}, {{"T", type_attr(to_tensorflow(output.dtype))}});
+        (*signature.mutable_outputs())[output.name] = tensor_info(name + ":0", output);
+      }
+      return {};
+    }
     for (const TensorSpec& output : function.outputs) {
       (*signature.mutable_outputs())[output.name] =
           tensor_info(fmt::format("{}:{}", call, output_types.size()), output);
@@ -92,6 +111,7 @@ class TopLevel {
     }
     add(call, "StatefulPartitionedCall", inputs,
         {{"Tin", types_attr(input_types)}, {"Tout", types_attr(output_types)}, {"f", function_attr(entry)}});
+    return {};
   }
 
   /// Restore and save. Without restore nodes the C API would load variables
@@ -189,9 +209,11 @@ Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec) {
 
   TopLevel nodes(spec, graph);
   nodes.add_variables();
+  const auto is_inlined = [](const auto& entry) { return entry.second.inlined; };
+  if (std::ranges::any_of(spec.signatures, is_inlined)) nodes.add_reads();
   nodes.add_assets();
   for (const auto& [key, signature] : spec.signatures)
-    nodes.add_signature(key, signature, entries.signatures.at(key));
+    TANDEM_CHECK(nodes.add_signature(key, signature, entries.signatures.at(key)));
   nodes.add_saver();
   TANDEM_CHECK(check_node_names(graph));
   *graph.mutable_object_graph_def() = object_tree(spec, entries);

@@ -40,6 +40,7 @@ struct SavedFunction {
   std::vector<TensorSpec> inputs;   ///< sorted by name
   std::vector<TensorSpec> outputs;  ///< sorted by name
   std::vector<size_t> captures;     ///< indices into variables, in the function's argument order
+  bool inlined = false;  ///< of a signature: it is nodes of the main graph, without a call (inline.h)
 };
 
 struct SavedAsset {
@@ -72,7 +73,8 @@ inline constexpr uint64_t kMaxSavedModelBytes = 512ull << 20;
 /// attributes) of one path, c3 a capture out of range, c4 an unknown function
 /// or one whose arguments are not the declared ones, c5 over
 /// kMaxSavedModelBytes, c6 an asset name that is not a plain file name or makes
-/// an attribute that exists, c7 two top-level nodes of one name.
+/// an attribute that exists, c7 two top-level nodes of one name, c8 an inlined
+/// function that has a loop.
 Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec);
 
 /// Writes saved_model.pb and assets/ into an existing folder, and makes

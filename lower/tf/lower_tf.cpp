@@ -37,6 +37,11 @@ class Lowering {
   void signature(const std::string& key, const Block& entry, Form form) {
     spec_.signatures[key] = entry_function(key, entry, form);
   }
+  /// Loops are functions too: attention is in one piece.
+  void inlined_signature(const std::string& key, const Block& entry) {
+    signature(key, entry, {});
+    spec_.signatures.at(key).inlined = true;
+  }
   void method(const std::string& name, const Block& entry) {
     spec_.methods[name] = entry_function("method" + name, entry, {});
   }
@@ -318,6 +323,7 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   for (const Block& entry : extended.entries)
     if (entry.name != "step")
       lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
+  if (options.inlined) lowering.inlined_signature(std::string(kDefault), *find_entry(extended, kDefault));
   const Form compiled{true, false, true};
   if (const Block* step = find_entry(extended, "step"); step && compiles(extended)) {
     lowering.signature("prefill_xla", *find_entry(extended, "prefill"), compiled);

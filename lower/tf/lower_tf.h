@@ -12,14 +12,15 @@ struct LowerTfOptions {
   uint64_t query_chunk =
       1024;  ///< the inference signatures compute attention for this many queries at a time
   std::vector<int64_t> eos_token_ids = {};  ///< what ends a row of generate_greedy
+  bool inlined = false;  ///< serving_default stands in the main graph, so its attention is in one piece
 };
 
 /// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only,
 /// with_positions, score, taps, layer_N (and logits_forced for mixtures); prefill, decode, generate,
-/// generate_greedy, next_logits, next_tokens, prefill_xla and decode_xla where the model can be cut into steps (contract/cached.h).
-/// Methods: __call__ and logits (differentiable, attention unchunked). `plans` names the TensorFlow variable
-/// of each contract weight. Errors: lower_tf_c1 (unsupported) ops without a row here; lower_tf_c2 (bug) no
-/// entry "logits"; lower_tf_c3 (unsupported) a weight of 2^31 elements or more.
+/// generate_greedy, next_logits, next_tokens, prefill_xla and decode_xla where the model can be cut into
+/// steps (contract/cached.h). Methods: __call__ and logits (differentiable, attention unchunked). `plans`
+/// names the TensorFlow variable of each contract weight. Errors: lower_tf_c1 (unsupported) ops without a row
+/// here; lower_tf_c2 (bug) no entry "logits"; lower_tf_c3 (unsupported) a weight of 2^31 elements or more.
 Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
                                            const LowerTfOptions& options = {});
 
