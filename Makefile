@@ -5,13 +5,18 @@ PYTHON ?= python3
 JOBS ?= $(shell nproc)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WANTED := $(shell sed '/^\#/d' packages.txt)
+NIGHTLY := $(shell sed '/^\#/d' packages-nightly.txt)
 export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 # Where pip's own indexes have no CPU wheel of torch, PyTorch's index has.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-nightly bench-verify build sanitize venv venv-keras-hub packages format clean
+# Of each target of `make fuzz`, and which (all, if none is named): make fuzz SECONDS=600 TARGETS="safetensors rules"
+SECONDS ?= 60
+TARGETS ?=
+
+.PHONY: demo test test-nightly bench-verify fuzz coverage build sanitize venv venv-keras-hub packages packages-nightly format clean
 
 demo: build
 	.venv/bin/python tools/demo.py
@@ -19,12 +24,20 @@ demo: build
 test: build sanitize
 	ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude nightly
 
-test-nightly: build venv-keras-hub
+test-nightly: build venv-keras-hub packages-nightly
 	ctest --test-dir build --output-on-failure --label-regex nightly
 
 # What verifying costs, as ratios (docs/verify.md).
 bench-verify: build
 	.venv/bin/python tools/bench_verify.py
+
+# Coverage-guided fuzzing of everything that reads bytes from outside; findings are kept in build-fuzz/findings.
+fuzz: packages packages-nightly
+	$(PYTHON) tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS) $(TARGETS)
+
+# Which lines of the readers their tests and the fuzzers' corpus run; 95 of 100 at least.
+coverage: packages packages-nightly
+	$(PYTHON) tools/coverage.py --jobs $(JOBS)
 
 build: packages $(if $(CORE),,venv)
 	cmake --preset release
@@ -53,7 +66,8 @@ venv-keras-hub: packages
 	  echo "$$lock" > .venv-keras-hub/lock.sha256; \
 	fi
 
-packages:
+packages-nightly: WANTED := $(NIGHTLY)
+packages packages-nightly:
 	@missing=$$(for package in $(WANTED); do \
 	  dpkg-query -W -f='$${db:Status-Status}' $$package 2>/dev/null | grep -q '^installed' || echo $$package; done); \
 	if [ -n "$$missing" ]; then \
@@ -65,4 +79,4 @@ format:
 	git ls-files '*.cpp' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-sanitize
+	rm -rf build build-sanitize build-fuzz

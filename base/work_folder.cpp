@@ -63,7 +63,10 @@ Result<WorkFolder> WorkFolder::open_alone(const FileSystem& files, const std::st
   }
   TANDEM_TRY(const PathKind tmp, work.kind(kTmp));
   if (tmp != PathKind::absent) TANDEM_CHECK(files.remove_all(join(work.work_, kTmp)));
-  TANDEM_CHECK(work.start(plan));
+  if (Status started = work.start(plan); !started.ok()) {
+    if (known != plan) (void)work.clean();  // nothing of worth is in it; the first error is the one to tell
+    return std::move(started).error();
+  }
   return work;
 }
 

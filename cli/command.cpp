@@ -103,10 +103,9 @@ int finish(Session& session) {
     session.outcome = io_error("write", "standard output", errno ? errno : EIO);
   if (session.outcome->ok()) return session.outcome->value();
   const Error error = told(session.outcome->error());
-  if (session.json)
-    fmt::print(stderr, "{}\n", dump(Json{{"error", to_json(error)}}, -1));
-  else
-    fmt::print(stderr, "tandem: {}\n", for_terminal(error.message()));
+  const std::string text =
+      session.json ? dump(Json{{"error", to_json(error)}}, -1) : "tandem: " + for_terminal(error.message());
+  std::fputs((text + "\n").c_str(), stderr);  // where that fails, the exit code has to do
   return exit_code(error.kind);
 }
 

@@ -10,7 +10,7 @@ namespace tandem {
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() {
-  if (percent_ >= 0) fmt::print(stderr, "\r\x1b[K");
+  if (percent_ >= 0) std::fputs("\r\x1b[K", stderr);  // does not throw where stderr is gone
 }
 
 void Progress::show(uint64_t done, uint64_t total) {
@@ -18,7 +18,7 @@ void Progress::show(uint64_t done, uint64_t total) {
   const int percent = static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total));
   if (percent == percent_) return;
   percent_ = percent;
-  fmt::print(stderr, "\r{}: {} %", what_, percent);
+  std::fputs(fmt::format("\r{}: {} %", what_, percent).c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -1,6 +1,6 @@
-// Runs a fuzzer without a fuzzing engine: over the files that are named, or else over its seeds and mutants
-// of them. The mutants are the same in every run; `--seconds N [SEED]` makes others for that long, and leaves
-// the input of the moment in ./NAME.last, where a crash finds it.
+// Runs a fuzzer without a fuzzing engine: over the files that are named, or else over its seeds, its corpus
+// and mutants of the seeds. The mutants are the same in every run; `--seconds N [SEED]` makes others for that
+// long, and leaves the input of the moment in ./NAME.last, where a crash finds it.
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 #include <iterator>
 #include <random>
 
+#include "fuzz/corpus.h"
 #include "fuzz/fuzz.h"
 
 namespace tandem::fuzz {
@@ -98,6 +99,9 @@ int main(int argc, char** argv) {
     run(seed);
     for (int i = 0; i < kMutantsPerSeed; ++i) run(mutant(seed, all, random));
   }
-  fmt::print("{} seeds, {} mutants\n", all.size(), all.size() * kMutantsPerSeed);
+  const auto found = corpus();
+  for (const std::string& input : found) run(input);
+  fmt::print("{} seeds, {} mutants, {} inputs of the corpus\n", all.size(), all.size() * kMutantsPerSeed,
+             found.size());
   return 0;
 }

@@ -9,7 +9,9 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kMaxNames = 1 << 21;  // DeepSeek-V3 has 91 thousand
+constexpr uint64_t kMaxNames = 1 << 21;      // DeepSeek-V3 has 91 thousand
+constexpr uint64_t kMaxNameBytes = 1 << 28;  // of all names of a row; DeepSeek-V3 has 6 MB in all rows
+constexpr size_t kLongestName = 1024;
 
 void check_pattern(const RuleRow& row, const std::string& pattern, const std::string& stacked,
                    Problems& problems) {
@@ -39,6 +41,8 @@ void check_holes(const RuleRow& row, Problems& problems) {
     if (!names || *names > kMaxNames)
       return problems.add("rules_c3", "{}: its holes make more than {} names", row.hf, kMaxNames);
   }
+  if (*names * row.hf.size() > kMaxNameBytes)
+    problems.add("rules_c3", "{}: its names have more than {} bytes", row.hf, kMaxNameBytes);
 }
 
 bool is_permutation_of_axes(std::vector<uint64_t> axes, size_t rank) {
@@ -86,8 +90,7 @@ void check_steps(const RuleRow& row, Problems& problems) {
 /// What TensorFlow does not take as the name of a variable, or nothing. Parts become attributes of Python
 /// objects, and the whole the name of a node and a key of the checkpoint.
 std::string_view flaw_of_tf_name(std::string_view name) {
-  constexpr size_t kLongest = 1024;
-  if (name.size() > kLongest) return "is longer than 1024 bytes";
+  if (name.size() > kLongestName) return "is longer than 1024 bytes";
   char before = '/';
   for (const char c : name) {
     const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -101,6 +104,9 @@ std::string_view flaw_of_tf_name(std::string_view name) {
 
 void check_fields(const RuleRow& row, Problems& problems) {
   if (row.hf.empty()) problems.add("rules_c2", "a row has no hf name");
+  if (row.hf.size() > kLongestName)
+    problems.add("rules_c2", "{}...: the hf name is longer than {} bytes", row.hf.substr(0, 80),
+                 kLongestName);
   if (makes_tensor(row)) {
     if (row.tf.empty())
       problems.add("rules_c2", "{}: it has no tf name", row.hf);
@@ -116,15 +122,15 @@ void check_fields(const RuleRow& row, Problems& problems) {
 }
 
 void check_ties(const RuleTable& table, Problems& problems) {
-  std::map<std::string, const RuleRow*> tied;
+  std::map<std::string, const RuleRow*> tied, made;
+  for (const RuleRow& row : table.rows)
+    if (makes_tensor(row)) made.emplace(row.hf, &row);
   for (const RuleRow& row : table.rows) {
     if (row.tied_to.empty()) continue;
-    const auto target = std::find_if(table.rows.begin(), table.rows.end(), [&](const RuleRow& r) {
-      return r.hf == row.tied_to && makes_tensor(r);
-    });
-    if (target == table.rows.end())
+    const auto target = made.find(row.tied_to);
+    if (target == made.end())
       problems.add("rules_c6", "{}: tied to {}, which no row makes", row.hf, row.tied_to);
-    else if (target->sizes != row.sizes || !target->holes.empty() || !row.holes.empty())
+    else if (target->second->sizes != row.sizes || !target->second->holes.empty() || !row.holes.empty())
       problems.add("rules_c6", "{}: tied to {}, which has another shape or holes", row.hf, row.tied_to);
     if (!tied.emplace(row.tied_to, &row).second)
       problems.add("rules_c6", "{}: tied to {}, as another row is", row.hf, row.tied_to);
@@ -133,12 +139,14 @@ void check_ties(const RuleTable& table, Problems& problems) {
 
 void check_names(const RuleTable& table, Problems& problems) {
   std::unordered_set<std::string> hf, tf;
+  const auto too_many = [&] { return hf.size() + tf.size() > 2 * kMaxNames; };
   const auto add = [&](std::unordered_set<std::string>& names, std::string name, const RuleRow& row) {
-    if (hf.size() + tf.size() > 2 * kMaxNames) return;
+    if (too_many()) return;
     if (const auto [at, is_new] = names.insert(std::move(name)); !is_new)
       problems.add("rules_c5", "{}: another row makes {} too", row.hf, *at);
   };
   for (const RuleRow& row : table.rows) {
+    if (too_many()) break;
     const RowSteps steps = steps_of(row);
     for (const std::string& name : hf_names(row)) {
       add(hf, name, row);
@@ -146,8 +154,7 @@ void check_names(const RuleTable& table, Problems& problems) {
     }
     for (TensorPlan& plan : expand(row)) add(tf, std::move(plan.tf), row);
   }
-  if (hf.size() + tf.size() > 2 * kMaxNames)
-    problems.add("rules_c3", "the rows make more than {} names", 2 * kMaxNames);
+  if (too_many()) problems.add("rules_c3", "the rows make more than {} names", 2 * kMaxNames);
 }
 
 }  // namespace
@@ -156,6 +163,7 @@ Status check(const RuleTable& table) {
   Problems problems;
   for (const RuleRow& row : table.rows) {
     check_fields(row, problems);
+    if (row.hf.size() > kLongestName) continue;
     check_holes(row, problems);
     check_steps(row, problems);
   }

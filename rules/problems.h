@@ -13,7 +13,7 @@ class Problems {
   template <class... Args>
   void add(std::string_view rule, fmt::format_string<Args...> format, Args&&... args) {
     if (lines_.empty()) rule_ = rule;
-    lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
+    if (++count_ <= kMost) lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
   bool empty() const { return lines_.empty(); }
   /// Success, or an invalid Error: the first problem's rule, one problem a line.
@@ -21,10 +21,13 @@ class Problems {
     if (lines_.empty()) return {};
     std::string text = lines_[0];
     for (size_t i = 1; i < lines_.size(); i++) text += "\n" + lines_[i];
+    if (count_ > kMost) text += fmt::format("\nand {} more", count_ - kMost);
     return Error{ErrorKind::invalid, rule_, std::move(text), {}, {}, {}};
   }
 
  private:
+  static constexpr size_t kMost = 1000;  // lines; a hostile table must not make a message of its own size
+  size_t count_ = 0;
   std::string rule_;
   std::vector<std::string> lines_;
 };

@@ -36,7 +36,9 @@ def same_tree(left, right):
     return names[0] == names[1] and not any(filecmp.cmpfiles(left, right, names[0], shallow=False)[1:])
 
 
-class Tasks(Case):
+class KilledConversions(Case):
+    """A model that takes a while, and its undisturbed conversion."""
+
     def setUp(self):
         super().setUp()
         self.source = write_random(self.scratch / "hf")
@@ -55,10 +57,11 @@ class Tasks(Case):
     def done(self):
         return len(list(self.scratch.glob(".out.tandem-work/done/*.json")))
 
-    def test_F4_twenty_kills_of_the_program(self):
+    def kill_at_random(self, times):
+        """Conversions that are killed, each followed by one that goes on, or by the next that is killed; how many were."""
         seed = random.Random(4)
         killed = 0
-        for number in range(20):
+        for number in range(times):
             process = self.start("convert", self.source, self.out, *self.flags)
             time.sleep(seed.uniform(0, self.seconds))
             process.kill()
@@ -75,7 +78,12 @@ class Tasks(Case):
                 self.assertTrue(same_tree(self.out, self.whole))
                 self.assertEqual(self.left(), [])
                 subprocess.run(["rm", "-r", self.out], check=True)
-        self.assertGreater(killed, 10)
+        return killed
+
+
+class Tasks(KilledConversions):
+    def test_F4_twenty_kills_of_the_program(self):
+        self.assertGreater(self.kill_at_random(20), 10)
 
     def test_F6_ctrl_c_keeps_what_is_done(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
