@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <set>
 
 namespace tandem {
 
@@ -92,13 +93,15 @@ std::shared_ptr<MemoryFiles::Node> MemoryFiles::find(const std::string& path) co
   return at;
 }
 
+void MemoryFiles::set(Names& names, const Entry& entry) {
+  if (entry.node)
+    names[entry.name] = entry.node;
+  else
+    names.erase(entry.name);
+}
+
 void MemoryFiles::apply(Change change) const {
-  for (const Entry& entry : change) {
-    if (entry.node)
-      entry.folder->names[entry.name] = entry.node;
-    else
-      entry.folder->names.erase(entry.name);
-  }
+  for (const Entry& entry : change) set(entry.folder->names, entry);
   pending_.push_back(std::move(change));
 }
 
@@ -214,36 +217,26 @@ Status MemoryFiles::sync_directory(const std::string& path) const {
   TANDEM_CHECK(changes_something("sync", path));
   const auto folder = find(path);
   if (!folder || !folder->is_folder) return file_error("sync", path, ENOENT);
-  sync_names(*folder);
+  sync_names(folder);
   return {};
 }
 
-// A rename out of the folder that is synced is synced in the folder it goes to as well: it is one change.
-void MemoryFiles::sync_names(const Node& folder) const {
-  const auto settle = [&](const Entry& now) {  // and with it what calls before it did to the same name
-    for (Change& change : pending_)
-      for (Entry& entry : change) {
-        const bool last = &entry == &now;
-        if (entry.folder == now.folder && entry.name == now.name) entry.synced = true;
-        if (last) return;
-      }
-  };
-  for (Change& change : pending_) {
-    const bool whole = std::any_of(change.begin(), change.end(), [&](const Entry& entry) {
-      return entry.folder.get() == &folder && !entry.node;
-    });
-    for (const Entry& entry : change) {
-      if (entry.synced || (!whole && entry.folder.get() != &folder)) continue;
-      settle(entry);
-      if (entry.node)
-        entry.folder->synced_names[entry.name] = entry.node;
-      else
-        entry.folder->synced_names.erase(entry.name);
-    }
+// A rename between two folders is one change: with it goes what came before it in the other folder.
+void MemoryFiles::sync_names(const std::shared_ptr<Node>& folder) const {
+  std::set<std::shared_ptr<Node>> folders{folder};
+  std::vector<Change> settled, open;
+  for (auto change = pending_.rbegin(); change != pending_.rend(); ++change) {
+    const bool touched = std::any_of(change->begin(), change->end(),
+                                     [&](const Entry& entry) { return folders.contains(entry.folder); });
+    if (touched)
+      for (const Entry& entry : *change) folders.insert(entry.folder);
+    (touched ? settled : open).push_back(std::move(*change));
   }
-  std::erase_if(pending_, [](const Change& change) {
-    return std::all_of(change.begin(), change.end(), [](const Entry& entry) { return entry.synced; });
-  });
+  std::reverse(settled.begin(), settled.end());
+  std::reverse(open.begin(), open.end());
+  for (const Change& change : settled)
+    for (const Entry& entry : change) set(entry.folder->synced_names, entry);
+  pending_ = std::move(open);
 }
 
 std::unique_ptr<MemoryFiles> MemoryFiles::after_power_loss(Survival survival, std::mt19937_64& random) const {
@@ -261,11 +254,7 @@ std::unique_ptr<MemoryFiles> MemoryFiles::after_power_loss(Survival survival, st
     if (!happened) continue;
     for (const Entry& entry : change) {
       begin(*entry.folder);
-      if (entry.synced) continue;
-      if (entry.node)
-        names[entry.folder.get()][entry.name] = entry.node;
-      else
-        names[entry.folder.get()].erase(entry.name);
+      set(names[entry.folder.get()], entry);
     }
   }
   auto left = std::make_unique<MemoryFiles>();

@@ -64,9 +64,8 @@ class MemoryFiles : public FileSystem {
     std::shared_ptr<Node> folder;
     std::string name;
     std::shared_ptr<Node> node;
-    bool synced = false;
   };
-  /// A call that changed names and is not synced whole.
+  /// What one call did to names.
   using Change = std::vector<Entry>;
 
   std::shared_ptr<Node> find(const std::string& path) const;
@@ -74,7 +73,8 @@ class MemoryFiles : public FileSystem {
                              std::mt19937_64& random) const;
   Status changes_something(std::string_view action, const std::string& path) const;
   void apply(Change change) const;
-  void sync_names(const Node& folder) const;
+  static void set(Names& names, const Entry& entry);
+  void sync_names(const std::shared_ptr<Node>& folder) const;
   void remove(const std::shared_ptr<Node>& folder, const std::string& name) const;
 
   mutable std::mutex mutex_;

@@ -93,7 +93,9 @@ Status WorkFolder::start(const std::string& plan) const {
     const auto lock = hold(kPlan);
     if (lock.ok()) {
       TANDEM_TRY(const PathKind now, kind(kPlan));
-      return now == PathKind::absent ? put(kPlan, plan) : Status{};
+      if (now != PathKind::absent) return {};
+      TANDEM_CHECK(files_->sync_directory(work_));  // out/ outlives a power loss that the plan outlives
+      return put(kPlan, plan);
     }
     if (lock.error().kind != ErrorKind::locked || tries == 1000) return lock.error();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -146,11 +148,12 @@ Status WorkFolder::commit(bool force) {
   return clean();
 }
 
+// Under another name first: half of a work folder must not be taken for a whole one.
 Status WorkFolder::clean() const {
-  TANDEM_TRY(const auto names, files_->list(work_));
-  for (const std::string& name : names)
-    if (name != kPlan) TANDEM_CHECK(files_->remove_all(join(work_, name)));
-  return files_->remove_all(work_);
+  const std::string trash = beside(output_, std::to_string(::getpid()));
+  TANDEM_CHECK(files_->remove_all(trash));
+  TANDEM_CHECK(files_->rename(work_, trash));
+  return files_->remove_all(trash);
 }
 
 }  // namespace tandem

@@ -62,7 +62,7 @@ class WorkFolder {
   /// Syncs every folder of out/ and renames it into place, then cleans. With force an old output gives way.
   /// Only for who has the output alone. Errors: exists, unless force; io.
   Status commit(bool force);
-  /// Removes the work folder; the plan goes last.
+  /// Removes the work folder. Killed meanwhile it leaves .OUT.tandem-PID, which the next run removes.
   Status clean() const;
 
  private:

@@ -44,6 +44,7 @@ class PowerLoss : public ModelsOnDisk {
   /// `old` is what lies there before. How many states were looked at.
   size_t at_every_call(const MemoryFiles& start, const Contents& old, const Contents& whole,
                        const std::function<Status(const FileSystem&)>& act) {
+    std::set<Contents> seen;
     size_t states = 0;
     for (uint64_t k = 1;; ++k) {
       const auto files = copy_of(start);
@@ -52,15 +53,18 @@ class PowerLoss : public ModelsOnDisk {
       if (files->changes() < k) return states;
       EXPECT_FALSE(ended.ok()) << "the power went at call " << k << " and nobody said so";
       for (const Survival survival :
-           {Survival::least, Survival::most, Survival::some, Survival::some, Survival::some}) {
+           {Survival::least, Survival::some, Survival::some, Survival::some, Survival::some}) {
         const auto left = files->after_power_loss(survival, random_);
+        if (!seen.insert(left->contents()).second) continue;
         const Contents there = output(*left);
         const bool away = there.empty() && !output_is_there(*left);
-        EXPECT_TRUE(there == whole || there == old || away) << "call " << k << ": " << names_of(there);
+        EXPECT_TRUE(there == whole || there == old || away)
+            << "call " << k << ": " << names_of(left->contents());
         const Status again = act(*left);
         const bool done = there == whole && !again.ok() && again.error().kind == ErrorKind::exists;
-        EXPECT_TRUE(again.ok() || done) << "call " << k << ": " << again.error().message();
-        EXPECT_EQ(output(*left), whole) << "call " << k;
+        EXPECT_TRUE(again.ok() || done)
+            << "call " << k << ": " << (again.ok() ? "" : again.error().message());
+        EXPECT_TRUE(output(*left) == whole) << "call " << k << ": " << names_of(left->contents());
         ++states;
         if (HasFailure()) return states;
       }
@@ -71,7 +75,7 @@ class PowerLoss : public ModelsOnDisk {
   }
   static std::string names_of(const Contents& contents) {
     std::string text;
-    for (const auto& [name, bytes] : contents) text += fmt::format("{} ({} bytes) ", name, bytes.size());
+    for (const auto& [name, bytes] : contents) text += fmt::format("\n  {} ({} bytes)", name, bytes.size());
     return text;
   }
 
@@ -89,7 +93,7 @@ TEST_F(PowerLoss, F5AConversionEndsInTheSameBytesAndNothingElseIsEverTheOutput) 
   ASSERT_TRUE(first.ok()) << first.error().message();
   const Contents whole = output(*undisturbed);
   ASSERT_GT(whole.size(), 6u);
-  EXPECT_GT(at_every_call(disk_, {}, whole, act), 500u);
+  EXPECT_GT(at_every_call(disk_, {}, whole, act), 80u);
 }
 
 TEST_F(PowerLoss, F5AnOldOutputGivesWayWholeOrStays) {
@@ -105,7 +109,7 @@ TEST_F(PowerLoss, F5AnOldOutputGivesWayWholeOrStays) {
   ASSERT_TRUE(first.ok()) << first.error().message();
   const Contents whole = output(*undisturbed);
   ASSERT_NE(old, whole);
-  EXPECT_GT(at_every_call(disk_, old, whole, act), 500u);
+  EXPECT_GT(at_every_call(disk_, old, whole, act), 80u);
 }
 
 TEST_F(PowerLoss, F5TheWayBackToo) {
@@ -118,7 +122,7 @@ TEST_F(PowerLoss, F5TheWayBackToo) {
   const auto undisturbed = copy_of(disk_);
   const Status first = act(*undisturbed);
   ASSERT_TRUE(first.ok()) << first.error().message();
-  EXPECT_GT(at_every_call(disk_, {}, output(*undisturbed), act), 300u);
+  EXPECT_GT(at_every_call(disk_, {}, output(*undisturbed), act), 50u);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class Faults(Case):
                 done = subprocess.run([*command, TANDEM, "convert", self.source, self.out, *FLAGS], capture_output=True, text=True, timeout=120)
                 lines = [line for line in log.read_text().splitlines() if "(INJECTED)" in line]
                 if not lines:
+                    self.ends_well()
                     break
                 injected += 1
                 place = (call, error, k, lines, done)
