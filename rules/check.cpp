@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr uint64_t kMaxNames = 1 << 21;      // DeepSeek-V3 has 91 thousand
+constexpr uint64_t kMaxNames = 1 << 20;      // DeepSeek-V3 has 91 thousand
 constexpr uint64_t kMaxNameBytes = 1 << 28;  // of all names of a row; DeepSeek-V3 has 6 MB in all rows
 constexpr size_t kLongestName = 1024;
 

@@ -141,6 +141,38 @@ TEST(Rules, rules_c3_HolesAndRangesMustAgree) {
   EXPECT_THAT(problem({row}, "rules_c3"), HasSubstr("braces"));
 }
 
+TEST(Rules, rules_c3_NamesOfManyBytesAreRefusedBeforeTheyAreMade) {
+  RuleRow row = embedding();
+  row.hf = "layers.{layer}." + std::string(900, 'a');
+  row.tf = "layers/{layer}/a";
+  row.holes["layer"] = {0, 400'000};
+  EXPECT_THAT(problem({row}, "rules_c3"), HasSubstr("its names have more than 268435456 bytes"));
+  row.holes["layer"] = {0, 4};
+  EXPECT_TRUE(check({"llama", {row}}).ok());
+  row.hf += std::string(1000, 'a');
+  EXPECT_THAT(problem({row}, "rules_c2"), HasSubstr("the hf name is longer than 1024 bytes"));
+}
+
+// Without the end at the first name too many: half an hour for the names of a thousand rows.
+TEST(Rules, rules_c3_RowsThatMakeTooManyNamesTogetherAreRefusedAtOnce) {
+  RuleTable table{"llama", {}};
+  for (int i = 0; i < 1000; i++) {
+    RuleRow row = embedding();
+    row.hf = fmt::format("l{}.{{layer}}.w", i);
+    row.tf = fmt::format("l{}/{{layer}}/w", i);
+    row.holes["layer"] = {0, 2'000'000};
+    table.rows.push_back(row);
+  }
+  EXPECT_EQ(check(table).error().text, "the rows make more than 2097152 names");
+}
+
+TEST(Rules, ALongReportIsCut) {
+  RuleTable table{"llama", std::vector<RuleRow>(1500, embedding())};
+  const std::string text = check(table).error().text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1000);
+  EXPECT_THAT(text, testing::EndsWith("\nand 1998 more"));  // both names of 1499 rows
+}
+
 TEST(Rules, rules_c3_AHugeRangeIsRefusedBeforeItIsExpanded) {
   RuleRow row = dense();
   row.holes["layer"] = {0, ~0ull};
