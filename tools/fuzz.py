@@ -25,7 +25,7 @@ BUILD, CORPUS, DICTIONARIES = ROOT / "build-fuzz", ROOT / "fuzz" / "corpus", ROO
 FINDINGS = BUILD / "findings"
 TARGETS = re.findall(r"^tandem_fuzzer\((\w+) ", (ROOT / "fuzz" / "CMakeLists.txt").read_text(), re.MULTILINE)
 LONGEST_INPUT = 4096
-KEPT_INPUT, KEPT_BYTES = 2048, 192 << 10  # of one input, and of one target's corpus
+KEPT_INPUT, KEPT_BYTES = 2048, 96 << 10  # of one input, and of one target's corpus
 
 
 def program(name):
