@@ -24,6 +24,7 @@ MAY_USE = {
     "bench": ["verify"],
     "cli": ["generate", "kinship", "text", "bench"],
     "fuzz": ["verify", "text"],
+    "tests": [],
 }
 # What tests may use besides: whole models as input.
 TESTS_MAY_USE = {"lower": ["arch"], "faults": ["arch"]}
