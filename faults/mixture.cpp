@@ -76,12 +76,12 @@ std::vector<uint64_t> reverse_order(uint64_t count) {
 }
 std::vector<uint64_t> rolled_order(uint64_t count) {
   std::vector<uint64_t> order = numbers_up_to(count);
-  std::ranges::rotate(order, order.begin() + 1);
+  std::rotate(order.begin(), order.begin() + 1, order.end());  // clang 14 has no ranges::rotate
   return order;
 }
 std::vector<uint64_t> rolled_back(uint64_t count) {
   std::vector<uint64_t> order = numbers_up_to(count);
-  std::ranges::rotate(order, order.end() - 1);
+  std::rotate(order.begin(), order.end() - 1, order.end());
   return order;
 }
 

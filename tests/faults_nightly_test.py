@@ -149,15 +149,15 @@ class MemoryLimit(Case):
             group.rmdir()
 
     def write_sparse(self, folder, vocabulary):
-        """A model of about 20 GB that is a hole: embedding and head of 8 GB each, rows of zeros."""
-        c = TL | {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 9, "num_attention_heads": 32, "num_key_value_heads": 8,
-                  "head_dim": 128, "vocab_size": vocabulary, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}  # fmt: skip
+        """A model of about 20 GB that is a hole: embedding and head of 8 GB each, less than 2^31 elements."""
+        c = TL | {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 8,
+                  "head_dim": 128, "vocab_size": vocabulary, "tie_word_embeddings": False, "torch_dtype": "float32"}  # fmt: skip
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(c))
         header, at = {}, 0
         for name, shape in shapes(c):
-            size = 2 * math.prod(shape)
-            header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+            size = 4 * math.prod(shape)
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
             at += size
         data = header_bytes(header)
         with open(folder / "model.safetensors", "wb") as file:
@@ -166,10 +166,10 @@ class MemoryLimit(Case):
         return at, len(data), max(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in header.values())
 
     def test_F7_20_GB_with_a_tensor_of_8_GB_under_256_MiB(self):
-        total, header, largest = self.write_sparse(self.scratch / "hf", 1_000_000)
+        total, header, largest = self.write_sparse(self.scratch / "hf", 500_000)
         self.assertGreater(total, 19e9)
         self.assertGreater(largest, 8e9)
-        code, words, by = self.limited(256 * MIB + 3 * header, TANDEM, "convert", self.scratch / "hf", self.scratch / "out", "--sink", "null")
+        code, words, by = self.limited(256 * MIB + 3 * header, TANDEM, "convert", self.scratch / "hf", "--sink", "null")
         self.assertEqual(code, 0, (by, words))
         print("limited by", by)
 
