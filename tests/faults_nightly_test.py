@@ -149,9 +149,9 @@ class MemoryLimit(Case):
             group.rmdir()
 
     def write_sparse(self, folder, vocabulary):
-        """A model of about 20 GB that is a hole: embedding and head of 8 GB each, less than 2^31 elements."""
-        c = TL | {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 8,
-                  "head_dim": 128, "vocab_size": vocabulary, "tie_word_embeddings": False, "torch_dtype": "float32"}  # fmt: skip
+        """A model of about 20 GB that is a hole, its embedding 8 GB (2^31 elements are the most). Transposed it would be read 125 times over."""
+        c = TL | {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 14, "num_attention_heads": 32, "num_key_value_heads": 8,
+                  "head_dim": 128, "vocab_size": vocabulary, "tie_word_embeddings": True, "torch_dtype": "float32"}  # fmt: skip
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps(c))
         header, at = {}, 0
