@@ -18,6 +18,7 @@ constexpr size_t kSumPiece = 256 << 10;  // read and summed while it is in a cac
 struct Piece {
   std::unique_ptr<std::byte[]> room = std::make_unique_for_overwrite<std::byte[]>(PieceFile::kPieceBytes);
   size_t size = 0;
+  size_t part = 0;  // the call of append that it belongs to
   std::span<const std::byte> bytes() const { return {room.get(), size}; }
 };
 
@@ -40,7 +41,7 @@ uint32_t add_crc(FileSums& sums, std::span<const std::byte> bytes) {
 /// Handles pieces one after the other on a thread of its own.
 class Stage {
  public:
-  explicit Stage(std::function<Status(std::span<const std::byte>)> handle)
+  explicit Stage(std::function<Status(const Piece&)> handle)
       : handle_(std::move(handle)), thread_([this] { work(); }) {}
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
@@ -79,7 +80,7 @@ class Stage {
       if (stop_) return;
       if (!error_) {
         lock.unlock();
-        Status done = handle_(queue_.front()->bytes());  // nobody else takes from the front
+        Status done = handle_(*queue_.front());  // nobody else takes from the front
         lock.lock();
         if (!done) error_ = std::move(done).error();
       }
@@ -88,7 +89,7 @@ class Stage {
     }
   }
 
-  std::function<Status(std::span<const std::byte>)> handle_;
+  std::function<Status(const Piece&)> handle_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<const Piece>> queue_;
@@ -132,56 +133,63 @@ class Pool {
 
 class PieceFile::Work {
  public:
-  Work(std::unique_ptr<WritableFile> file, PieceOptions options)
-      : file_(std::move(file)), sums_wanted_(options.sums) {
-    const auto write = [this](std::span<const std::byte> bytes) { return file_->append(bytes); };
-    const auto hash = [this](std::span<const std::byte> bytes) {
-      sha256_->update(bytes);
-      return Status{};
-    };
-    steps_.push_back(write);
+  Work(std::unique_ptr<WritableFile> file, PieceOptions options) : file_(std::move(file)) {
+    steps_.push_back([this, sums = options.sums](const Piece& piece) {
+      if (sums) add(piece);
+      return file_->append(piece.bytes());
+    });
     if (options.sha256) {
       sha256_.emplace();
-      steps_.push_back(hash);
+      steps_.push_back([this](const Piece& piece) {
+        sha256_->update(piece.bytes());
+        return Status{};
+      });
     }
     if (options.beside)
       for (auto& step : steps_) stages_.push_back(std::make_unique<Stage>(step));
   }
 
-  Result<uint32_t> append(uint64_t size, const Fill& fill, uint64_t grain) {
+  Status append(uint64_t size, const Fill& fill, uint64_t grain) {
     const uint64_t most = grain > 0 && grain <= kPieceBytes ? kPieceBytes / grain * grain : kPieceBytes;
-    uint32_t crc = 0;
     for (uint64_t done = 0; done < size;) {
       TANDEM_CHECK(status());
       const std::shared_ptr<Piece> piece = pool_.take();
       piece->size = std::min(size - done, most);
+      piece->part = parts_;
       TANDEM_CHECK(
           kept(fill(done, {piece->room.get(), piece->size})));  // a file with a hole must not be closed
-      if (sums_wanted_)
-        crc = crc32c_combine(crc, add_crc(sums_, piece->bytes()), piece->size);
-      else
-        sums_.bytes += piece->size;
       done += piece->size;
+      bytes_ += piece->size;
       TANDEM_CHECK(pass_on(piece));
     }
-    return crc;
+    ++parts_;
+    return {};
   }
 
-  uint64_t bytes() const { return sums_.bytes; }
+  uint64_t bytes() const { return bytes_; }
+  const std::vector<uint32_t>& crcs() const { return crcs_; }
 
   Result<FileSums> close() {
     for (auto& stage : stages_) TANDEM_CHECK(stage->drain());
     TANDEM_CHECK(status());
     TANDEM_CHECK(kept(file_->close()));
     if (sha256_) sums_.sha256 = sha256_->hex();
+    sums_.bytes = bytes_;
+    crcs_.resize(parts_);  // the last may have been of nothing
     return sums_;
   }
 
  private:
+  void add(const Piece& piece) {
+    crcs_.resize(std::max(crcs_.size(), piece.part + 1));
+    uint32_t& crc = crcs_[piece.part];
+    crc = crc32c_combine(crc, add_crc(sums_, piece.bytes()), piece.size);
+  }
+
   Status pass_on(const std::shared_ptr<Piece>& piece) {
     for (auto& stage : stages_) stage->put(piece);
     if (!stages_.empty()) return {};
-    for (auto& step : steps_) TANDEM_CHECK(kept(step(piece->bytes())));
+    for (auto& step : steps_) TANDEM_CHECK(kept(step(*piece)));
     return {};
   }
 
@@ -196,12 +204,14 @@ class PieceFile::Work {
   }
 
   std::unique_ptr<WritableFile> file_;
-  bool sums_wanted_;
   std::optional<Sha256> sha256_;
-  FileSums sums_;
+  uint64_t bytes_ = 0;  // appended
+  size_t parts_ = 0;    // calls of append
+  FileSums sums_;       // these two belong to the step that writes
+  std::vector<uint32_t> crcs_;
   std::optional<Error> error_;  // of calls on the caller's own thread
   Pool pool_;                   // before the stages, which give pieces back to it
-  std::vector<std::function<Status(std::span<const std::byte>)>> steps_;
+  std::vector<std::function<Status(const Piece&)>> steps_;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
 
@@ -209,20 +219,20 @@ PieceFile::PieceFile(std::unique_ptr<WritableFile> file, PieceOptions options)
     : work_(std::make_unique<Work>(std::move(file), options)) {}
 PieceFile::~PieceFile() = default;
 
-Result<uint32_t> PieceFile::append(uint64_t size, const Fill& fill, uint64_t grain) {
+Status PieceFile::append(uint64_t size, const Fill& fill, uint64_t grain) {
   return work_->append(size, fill, grain);
 }
 
 Status PieceFile::append(std::span<const std::byte> bytes) {
-  TANDEM_CHECK(append(bytes.size(), [&](uint64_t offset, std::span<std::byte> out) {
+  return append(bytes.size(), [&](uint64_t offset, std::span<std::byte> out) {
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
     return Status{};
-  }));
-  return {};
+  });
 }
 
 uint64_t PieceFile::bytes() const { return work_->bytes(); }
 Result<FileSums> PieceFile::close() { return work_->close(); }
+const std::vector<uint32_t>& PieceFile::crcs() const { return work_->crcs(); }
 
 Result<std::vector<uint32_t>> crcs_of(const ReadableFile& file, std::span<const uint64_t> ends,
                                       unsigned threads,

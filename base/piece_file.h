@@ -23,7 +23,7 @@ inline constexpr uint64_t kSumBlock = 4 << 20;
 
 struct PieceOptions {
   bool sha256 = false;
-  bool beside = false;  ///< write and hash on threads of their own: one each
+  bool beside = false;  ///< on threads of their own: writing and CRC-32C on one, SHA-256 on another
   bool sums = true;     ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
 };
 
@@ -40,12 +40,14 @@ class PieceFile {
   ~PieceFile();
 
   /// Appends `size` bytes, which `fill` makes from first to last, in pieces of a multiple of `grain` bytes if
-  /// one fits into a piece; their CRC-32C. Errors: of fill, io.
-  Result<uint32_t> append(uint64_t size, const Fill& fill, uint64_t grain = 1);
+  /// one fits into a piece. Errors: of fill, io.
+  Status append(uint64_t size, const Fill& fill, uint64_t grain = 1);
   Status append(std::span<const std::byte> bytes);
   uint64_t bytes() const;
   /// Waits for all pieces, then syncs and closes the file.
   Result<FileSums> close();
+  /// The CRC-32C of what each call of append added, once the file is closed.
+  const std::vector<uint32_t>& crcs() const;
 
  private:
   class Work;

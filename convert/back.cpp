@@ -345,8 +345,9 @@ class Back : public Conversion {
     const WatchedSource watched(plan_.out, on_bytes);
     if (!file) file = std::make_unique<NullFile>();
     PieceFile pieces(std::move(file), pieces_);
-    TANDEM_TRY(const std::vector<uint32_t> crcs, write_safetensors(pieces, watched, shard.tensors));
+    TANDEM_CHECK(write_safetensors(pieces, watched, shard.tensors));
     TANDEM_TRY(FileSums sums, pieces.close());
+    const std::span crcs = std::span(pieces.crcs()).subspan(1);  // behind the header
     TANDEM_TRY(WrittenShard written,
                written_shard(shard, std::move(sums), crcs, [&](const std::string& name) {
                  return plan_.back->find(name) ? plan_.back->counts(name) : CastCounts{};

@@ -250,9 +250,11 @@ class Forward : public Conversion {
       TANDEM_CHECK(writer.add(
           value_key(tensor.name), tensor.dtype, tensor.shape,
           [&](uint64_t offset, std::span<std::byte> out) { return watched.read(tensor.name, offset, out); }));
-      crcs.push_back(unmask_crc(writer.entries().back().masked_crc));
     }
     TANDEM_TRY(FileSums sums, writer.close());
+    const size_t first = index == graph_shard_ ? 1 : 0;  // behind the object graph
+    for (const BundleEntry& entry : std::span(writer.entries()).subspan(first))
+      crcs.push_back(unmask_crc(entry.masked_crc));
     return written_shard(shard, std::move(sums), crcs,
                          [&](const std::string& name) { return plan_->tensors->counts(name); });
   }

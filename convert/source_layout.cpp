@@ -105,18 +105,15 @@ uint32_t crc_of(uint64_t begin, uint64_t end, std::span<const uint64_t> ends,
 Result<std::vector<uint32_t>> copied(const ReadableFile& from, std::span<const uint64_t> ends,
                                      std::unique_ptr<WritableFile> to, bool beside, const OnBytes& on_bytes) {
   PieceFile copy(std::move(to), {.sha256 = false, .beside = beside});
-  std::vector<uint32_t> crcs;
   for (const uint64_t end : ends) {
     const uint64_t begin = copy.bytes();
-    TANDEM_TRY(const uint32_t crc,
-               copy.append(end - begin, [&](uint64_t offset, std::span<std::byte> out) -> Status {
-                 TANDEM_CHECK(from.read(begin + offset, out));
-                 return on_bytes(out.size());
-               }));
-    crcs.push_back(crc);
+    TANDEM_CHECK(copy.append(end - begin, [&](uint64_t offset, std::span<std::byte> out) -> Status {
+      TANDEM_CHECK(from.read(begin + offset, out));
+      return on_bytes(out.size());
+    }));
   }
   TANDEM_CHECK(copy.close());
-  return crcs;
+  return copy.crcs();
 }
 
 }  // namespace

@@ -57,11 +57,11 @@ Status write_safetensors(const FileSystem& files, const std::string& path, const
                          const std::vector<TensorInfo>& tensors,
                          const std::map<std::string, std::string>& metadata = {},
                          const std::function<Status(uint64_t)>& progress = {});
-/// The same into a file that is open, new and empty; it is not closed. The CRC-32C of each tensor.
-Result<std::vector<uint32_t>> write_safetensors(PieceFile& file, const TensorSource& source,
-                                                const std::vector<TensorInfo>& tensors,
-                                                const std::map<std::string, std::string>& metadata = {},
-                                                const std::function<Status(uint64_t)>& progress = {});
+/// The same into a file that is open, new and empty; it is not closed. The header is its first part, and each
+/// tensor one.
+Status write_safetensors(PieceFile& file, const TensorSource& source, const std::vector<TensorInfo>& tensors,
+                         const std::map<std::string, std::string>& metadata = {},
+                         const std::function<Status(uint64_t)>& progress = {});
 
 /// A whole file in memory, as engines exchange them. Errors as open.
 Result<std::unique_ptr<SafetensorsFile>> parse_safetensors(std::vector<std::byte> bytes, std::string label);

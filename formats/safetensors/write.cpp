@@ -102,29 +102,26 @@ Result<std::string> safetensors_header(const std::vector<TensorInfo>& tensors,
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + json;
 }
 
-Result<std::vector<uint32_t>> write_safetensors(PieceFile& file, const TensorSource& source,
-                                                const std::vector<TensorInfo>& tensors,
-                                                const std::map<std::string, std::string>& metadata,
-                                                const std::function<Status(uint64_t)>& progress) {
+Status write_safetensors(PieceFile& file, const TensorSource& source, const std::vector<TensorInfo>& tensors,
+                         const std::map<std::string, std::string>& metadata,
+                         const std::function<Status(uint64_t)>& progress) {
   auto all_metadata = metadata;
   all_metadata.emplace("format", "pt");
   TANDEM_TRY(const auto header, safetensors_header(tensors, all_metadata));
   TANDEM_CHECK(file.append(std::as_bytes(std::span(header))));
-  std::vector<uint32_t> crcs;
   for (const TensorInfo& tensor : tensors) {
     TANDEM_TRY(const uint64_t bytes, byte_count(tensor.dtype, tensor.shape));
     const uint64_t begin = file.bytes();
     const uint64_t row_bytes = tensor.shape.empty() ? 1 : tensor.shape.back() * size_of(tensor.dtype);
-    TANDEM_TRY(const uint32_t crc, file.append(
-                                       bytes,
-                                       [&](uint64_t offset, std::span<std::byte> out) -> Status {
-                                         TANDEM_CHECK(source.read(tensor.name, offset, out));
-                                         return progress ? progress(begin + offset + out.size()) : Status{};
-                                       },
-                                       row_bytes));
-    crcs.push_back(crc);
+    TANDEM_CHECK(file.append(
+        bytes,
+        [&](uint64_t offset, std::span<std::byte> out) -> Status {
+          TANDEM_CHECK(source.read(tensor.name, offset, out));
+          return progress ? progress(begin + offset + out.size()) : Status{};
+        },
+        row_bytes));
   }
-  return crcs;
+  return {};
 }
 
 Status write_safetensors(const FileSystem& files, const std::string& path, const TensorSource& source,

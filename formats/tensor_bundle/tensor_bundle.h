@@ -82,13 +82,16 @@ class BundleShardWriter {
   Status add(const std::string& key, DType dtype, const Shape& shape, const NextBytes& next);
   Status add_string(const std::string& key, std::string_view value);
   /// Syncs and closes the file.
-  Result<FileSums> close() { return file_.close(); }
+  Result<FileSums> close();
+  /// Checksums are there once the file is closed.
   const std::vector<BundleEntry>& entries() const { return entries_; }
 
  private:
   PieceFile file_;
   uint32_t shard_;
   std::vector<BundleEntry> entries_;
+  size_t appended_ = 0;                             // calls of file_.append
+  std::vector<std::pair<size_t, size_t>> tensors_;  // which entry, and which call added its data
 };
 /// What add_string makes of a text that is the first of its shard: its entry, for a writer that was not
 /// there.

@@ -62,9 +62,17 @@ Status BundleShardWriter::add(const std::string& key, DType dtype, const Shape& 
   const uint64_t begin = file_.bytes();
   // Whole rows: a part of a row is a part of a column where the source is transposed.
   const uint64_t row_bytes = shape.empty() ? 1 : shape.back() * size_of(dtype);
-  TANDEM_TRY(const uint32_t crc, file_.append(size, next, row_bytes));
-  entries_.push_back({key, row(dtype).tensorflow, shape, shard_, begin, size, mask_crc(crc)});
+  TANDEM_CHECK(file_.append(size, next, row_bytes));
+  appended_ += 2;
+  tensors_.emplace_back(entries_.size(), appended_ - 1);
+  entries_.push_back({key, row(dtype).tensorflow, shape, shard_, begin, size, 0});
   return {};
+}
+
+Result<FileSums> BundleShardWriter::close() {
+  TANDEM_TRY(FileSums sums, file_.close());
+  for (const auto& [entry, call] : tensors_) entries_[entry].masked_crc = mask_crc(file_.crcs()[call]);
+  return sums;
 }
 
 Status BundleShardWriter::add_string(const std::string& key, std::string_view value) {
@@ -72,6 +80,7 @@ Status BundleShardWriter::add_string(const std::string& key, std::string_view va
   entry.shard = shard_;
   entry.offset = file_.bytes();
   entries_.push_back(std::move(entry));
+  ++appended_;
   return file_.append(as_bytes(encode_strings({value}).bytes));
 }
 
