@@ -8,6 +8,8 @@
 namespace tandem {
 namespace {
 
+constexpr double kLimitSeconds = 0.1;  // of the memory's limit, before each round
+
 HostTensor random_ids(const Scenario& scenario, uint64_t vocab_size) {
   std::mt19937_64 generator(scenario.prompt * 1000 + scenario.batch);
   HostTensor ids{DType::i32, {scenario.batch, scenario.prompt}, {}};
@@ -146,7 +148,11 @@ class Bench {
       TANDEM_CHECK(
           Comparison(*contenders_[0].second, scenario, ids, *expected).judge(answer.value(), results[i]));
     }
-    for (uint64_t round = 0; round < options_.rounds; ++round)
+    std::vector<double> memory;
+    for (uint64_t round = 0; round < options_.rounds; ++round) {
+      TANDEM_TRY(const Rate limit,
+                 memory_limit(report_.threads, memory_to_read(cache_bytes()), kLimitSeconds));
+      memory.push_back(limit.best);
       for (size_t i = 0; i < contenders_.size(); ++i) {
         if (!results[i].failure.empty()) continue;
         auto& [name, contender] = contenders_[i];
@@ -161,7 +167,8 @@ class Bench {
         note_memory(name, answer.value());
         results[i].seconds.push_back(answer.value().seconds);
       }
-    report_.results.emplace_back(scenario, std::move(results));
+    }
+    report_.results.push_back({scenario, std::move(memory), std::move(results)});
     return {};
   }
 
@@ -192,16 +199,24 @@ double operations_per_byte(const InferReport& report, const Scenario& scenario) 
   return operations_a_token(report) * static_cast<double>(at_once) / report.cost.bytes_a_step(at_once);
 }
 
-/// Share of the limit that a speed is: of the memory's for steps, of the arithmetic's for prompts.
-double share_of_limit(const InferReport& report, const Scenario& scenario, double tokens_per_second) {
-  if (scenario.decode)
-    return tokens_per_second / static_cast<double>(scenario.batch) *
-           report.cost.bytes_a_step(scenario.batch) / report.limits.memory_bytes_per_s;
-  return tokens_per_second * operations_a_token(report) / report.limits.float32_per_s;
+/// Share of the limit that a speed is: of the memory's of the same round for steps, of the arithmetic's for
+/// prompts. A host moves a virtual machine between processors whose memory is not alike.
+double share_of_limit(const InferReport& report, const ScenarioReport& timed, const InferResult& result) {
+  const Scenario& scenario = timed.scenario;
+  std::vector<double> shares;
+  for (size_t round = 0; round < result.seconds.size(); ++round) {
+    const double tokens_per_second = static_cast<double>(scenario.tokens()) / result.seconds[round];
+    const double bytes_per_second =
+        tokens_per_second / static_cast<double>(scenario.batch) * report.cost.bytes_a_step(scenario.batch);
+    shares.push_back(scenario.decode
+                         ? bytes_per_second / timed.memory_bytes_per_s[round]
+                         : tokens_per_second * operations_a_token(report) / report.limits.float32_per_s);
+  }
+  return median_interval(shares).median;
 }
 
-Json to_json(const InferReport& report, const Scenario& scenario, const InferResult& result,
-             const InferResult& reference) {
+Json to_json(const InferReport& report, const ScenarioReport& timed, const InferResult& result) {
+  const Scenario& scenario = timed.scenario;
   Json json{{"contender", result.contender}};
   if (!result.failure.empty()) {
     json["failure"] = result.failure;
@@ -210,8 +225,8 @@ Json to_json(const InferReport& report, const Scenario& scenario, const InferRes
   const Interval speed = tokens_per_s(scenario, result);
   json["seconds"] = result.seconds;
   json["tokens_per_s"] = to_json(speed);
-  json["ratio"] = to_json(speed_ratio(result, reference));
-  json["share_of_limit"] = share_of_limit(report, scenario, speed.median);
+  json["ratio"] = to_json(speed_ratio(result, timed.results[0]));
+  json["share_of_limit"] = share_of_limit(report, timed, result);
   json["operations_per_s"] = speed.median * operations_a_token(report);
   json["operations_per_byte"] = operations_per_byte(report, scenario);
   json["max_abs_error"] = result.max_abs_error;
@@ -297,14 +312,16 @@ Json to_json(const InferReport& report) {
             {"peak_bytes", report.peak_bytes},
             {"not_started", report.not_started},
             {"scenarios", Json::array()}};
-  for (const auto& [scenario, results] : report.results) {
+  for (const ScenarioReport& timed : report.results) {
+    const Scenario& scenario = timed.scenario;
     Json rows = Json::array();
-    for (const InferResult& result : results) rows.push_back(to_json(report, scenario, result, results[0]));
+    for (const InferResult& result : timed.results) rows.push_back(to_json(report, timed, result));
     json["scenarios"].push_back({{"name", scenario.name()},
                                  {"what", scenario.decode ? "decode" : "prefill"},
                                  {"batch", scenario.batch},
                                  {"prompt", scenario.prompt},
                                  {"steps", scenario.steps},
+                                 {"memory_read_bytes_per_s", timed.memory_bytes_per_s},
                                  {"results", std::move(rows)}});
   }
   return json;

@@ -55,6 +55,12 @@ struct InferResult {
   bool near_tie = false;     ///< where that was, the first contender's two logits are within the tolerance
 };
 
+struct ScenarioReport {
+  Scenario scenario;
+  std::vector<double> memory_bytes_per_s;  ///< the memory's limit, before each round
+  std::vector<InferResult> results;
+};
+
 struct InferReport {
   Limits limits;
   ModelCost cost;
@@ -63,7 +69,7 @@ struct InferReport {
   std::map<std::string, std::map<std::string, std::string>> contenders;  ///< name to what it says of itself
   std::map<std::string, uint64_t> peak_bytes;
   std::map<std::string, std::string> not_started;  ///< name to why
-  std::vector<std::pair<Scenario, std::vector<InferResult>>> results;
+  std::vector<ScenarioReport> results;
 };
 Json to_json(const InferReport& report);
 

@@ -23,10 +23,10 @@ constexpr const char* kFooter =
     "  tandem bench infer ./smollm2                            TensorFlow and PyTorch on one model\n";
 
 constexpr const char* kLimitsFooter =
-    "The best of five passes of each: a sum over memory that no cache holds, fused multiply-adds in "
-    "registers,\n"
-    "and a file without a name in --folder, written with fsync and read after the page cache has dropped it\n"
-    "(a virtual machine's host may still hold it).\n"
+    "The best of many passes: all threads at once sum memory that no cache holds (on pages of 2 MiB), or\n"
+    "multiply and add in registers, about a millisecond each. A median far below the best means that the\n"
+    "machine was doing other things as well. Then a file without a name in --folder, written with fsync and\n"
+    "read after the page cache has dropped it (a virtual machine's host may still hold it).\n"
     "\n"
     "Examples:\n"
     "  tandem bench limits\n"
@@ -71,8 +71,10 @@ Result<int> limits_command(LimitFlags& flags, bool json) {
   }
   fmt::print("processor   {}, {}, {} threads\n", for_terminal(limits.processor), limits.instructions,
              limits.threads);
-  fmt::print("memory      {} read\n", per_second(limits.memory_bytes_per_s, "B"));
-  fmt::print("arithmetic  {} of float32\n", per_second(limits.float32_per_s, "FLOP"));
+  fmt::print("memory      {} read; median pass {}\n", per_second(limits.memory_bytes_per_s, "B"),
+             per_second(limits.memory_median, "B"));
+  fmt::print("arithmetic  {} of float32; median pass {}\n", per_second(limits.float32_per_s, "FLOP"),
+             per_second(limits.float32_median, "FLOP"));
   if (limits.disk_read_bytes_per_s > 0)
     fmt::print("disk        {} written, {} read\n", per_second(limits.disk_write_bytes_per_s, "B"),
                per_second(limits.disk_read_bytes_per_s, "B"));
@@ -142,7 +144,8 @@ void print(const InferReport& report) {
       {"SCENARIO", "CONTENDER", "TOKENS/S", "RATIO", "OF THE LIMIT", "MAX ERROR", "MEMORY"}};
   const Json json = to_json(report);
   for (size_t i = 0; i < report.results.size(); ++i) {
-    const auto& [scenario, results] = report.results[i];
+    const Scenario& scenario = report.results[i].scenario;
+    const auto& results = report.results[i].results;
     for (size_t j = 0; j < results.size(); ++j) {
       const InferResult& result = results[j];
       const std::string first = j == 0 ? scenario.name() : "";
