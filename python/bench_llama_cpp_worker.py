@@ -12,8 +12,8 @@ MICRO_BATCH = 512  # tokens computed at once, llama.cpp's own choice
 class LlamaCpp:
     """A context for each pair of batch and length, whose cache is emptied at each prompt."""
 
-    def __init__(self, model, vocab_size, threads, cache_type):
-        self.model, self.vocab_size, self.threads, self.cache_type = model, vocab_size, threads, cache_type
+    def __init__(self, model, vocab_size, threads, exact):
+        self.model, self.vocab_size, self.threads, self.exact = model, vocab_size, threads, exact
         self.contexts = {}
 
     def context(self, batch, longest):
@@ -25,8 +25,9 @@ class LlamaCpp:
         parameters.n_ubatch = MICRO_BATCH
         parameters.n_seq_max = batch
         parameters.n_threads = parameters.n_threads_batch = self.threads
-        if self.cache_type is not None:
-            parameters.type_k = parameters.type_v = self.cache_type
+        if self.exact:  # llama.cpp's own choice is float16 caches, and a flash attention that rounds to 5e-3 of the logits
+            parameters.type_k = parameters.type_v = llama_cpp.GGML_TYPE_F32
+            parameters.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         context = llama_cpp.llama_init_from_model(self.model, parameters)
         if not context:
             raise WorkerError("unsupported", "llama.cpp makes no context for this model", "time_c1")
@@ -84,16 +85,16 @@ def load(words):
     if not model:
         raise WorkerError("unsupported", f"llama.cpp does not load {words['path']}", "time_c1")
     vocab_size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-    # Caches as precise as the weights: llama.cpp's own are float16.
-    cache_type = llama_cpp.GGML_TYPE_F32 if words.get("mode") == "f32" else None
+    exact = words.get("mode") == "f32"
     info = {
         "engine": "llama.cpp",
         "version": f"llama-cpp-python {llama_cpp.__version__}",
         "dtype": words.get("mode", ""),
-        "caches": "f32" if cache_type is not None else "f16",
+        "caches": "f32" if exact else "f16",
+        "flash_attention": "off" if exact else "auto",
         "system": llama_cpp.llama_print_system_info().decode(),
     }
-    return LlamaCpp(model, vocab_size, int(words.get("threads", "0")) or 1, cache_type), vocab_size, info
+    return LlamaCpp(model, vocab_size, int(words.get("threads", "0")) or 1, exact), vocab_size, info
 
 
 if __name__ == "__main__":

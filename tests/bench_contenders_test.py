@@ -38,7 +38,7 @@ class BenchContenders(Case):
                 with self.subTest(scenario=scenario["name"], contender=result["contender"]):
                     self.assertNotIn("failure", result)
                     exact = result["contender"] in FLOAT32
-                    self.assertLess(result["max_abs_error"], (1e-3 if exact else 0.1) * result["logits_rms"])
+                    self.assertLess(result["max_abs_error"], (1e-3 if exact else 0.4) * result["logits_rms"])
                     if not exact:
                         self.assertGreater(result["max_abs_error"], 0)
                     if scenario["what"] == "decode" and exact:
