@@ -16,7 +16,7 @@ namespace {
 /// Logits of two float32 computations agree within this, times the logits' RMS where that is above 1. Far
 /// above what order of summation does, far below what a wrong model does. Rounded weights have what llama.cpp
 /// was seen to lose with them, some times over.
-constexpr double kFloat32 = 1e-3, kBf16 = 0.05, kQ8 = 0.4;
+constexpr double kFloat32 = 1e-3, kBf16 = 0.2, kQ8 = 0.4;
 
 constexpr std::array kContenders{
     ContenderRow{"tf", "the SavedModel's portable signatures, by TensorFlow's C API", ModelInput::saved_model,
