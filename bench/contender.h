@@ -1,13 +1,14 @@
 #pragma once
 // Who takes part in `tandem bench infer`: each a process of its own that times a model inside itself.
 //
-// Messages are those of engines/engine.h. After op=load (path, threads, mode):
+// Messages are those of engines/engine.h. After op=load (path, threads, mode, trial):
+//   -> op=time what=first (input_ids: i32 [batch, tokens]): as prefill, without a call before it
 //   -> op=time what=prefill (input_ids: i32 [batch, tokens])
 //   -> op=time what=decode steps=N (input_ids: i32 [batch, tokens])
 //   <- ok=1 seconds=S peak_bytes=N (logits: f32 [batch, vocab], of the prompt's last token; tokens: i32
-//   [batch, 0]
-//      or [batch, N + 1], greedy, the first of them from the prompt)
-// seconds are of the prompt, or of the N steps after it; rows are not padded.
+//   [batch, 0] or [batch, N + 1], greedy, the first of them from the prompt)
+// seconds are of the prompt, or of the N steps after it; rows are not padded. trial=1: time is spent on
+// choosing the fastest way.
 
 #include <memory>
 #include <span>
@@ -19,16 +20,32 @@
 
 namespace tandem {
 
+/// What a contender reads.
+enum class ModelInput { saved_model, hf_folder, onnx, gguf };
+
 /// One row a contender: the one list of them.
 struct ContenderRow {
   std::string_view name;
   std::string_view help;
-  bool takes_graph;       ///< the SavedModel; otherwise the Hugging Face folder
-  std::string_view mode;  ///< word of op=load
+  ModelInput input;
+  std::string_view mode;    ///< word of op=load; of a gguf, its precision
+  std::string_view script;  ///< of python/; "": the engine tf
+  std::string_view python;  ///< target of make that installs what the script needs
+  double tolerance;         ///< of logits, from the first contender's (bench/infer.h)
+  double weight_bytes;      ///< of one weight
 };
 std::span<const ContenderRow> contenders();
 /// Errors: usage (bench_c3) there is none of that name; says which there are.
 Result<const ContenderRow*> contender_named(std::string_view name);
+
+/// Where the model is.
+struct ModelPaths {
+  std::string folder;    ///< of Hugging Face
+  std::string graph;     ///< the SavedModel made of it
+  std::string prepared;  ///< what `tandem bench prepare` made of it; "": nothing
+};
+/// A file or folder in a folder that `bench prepare` makes: "onnx", "f32.gguf".
+std::string prepared_name(const ContenderRow& row);
 
 /// One answer.
 struct TimedAnswer {
@@ -47,8 +64,9 @@ class Contender {
   virtual Result<TimedAnswer> time(std::string_view what, const HostTensor& ids, uint64_t steps) = 0;
 };
 
-/// Starts a contender and loads its model. Errors: unavailable it is not installed, or died.
-Result<std::unique_ptr<Contender>> start_contender(const ContenderRow& row, const std::string& path,
-                                                   int threads, double timeout_s);
+/// Starts a contender and loads its model; `trial`: it may try out which way is the fastest. Errors:
+/// unavailable it is not installed, or died; missing (bench_c7) the file that it reads was not prepared.
+Result<std::unique_ptr<Contender>> start_contender(const ContenderRow& row, const ModelPaths& paths,
+                                                   int threads, bool trial, double timeout_s);
 
 }  // namespace tandem

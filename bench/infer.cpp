@@ -1,12 +1,15 @@
 #include "bench/infer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <thread>
 
 namespace tandem {
 namespace {
+
+constexpr double kLimitSeconds = 0.1;  // of the memory's limit, before each round
 
 HostTensor random_ids(const Scenario& scenario, uint64_t vocab_size) {
   std::mt19937_64 generator(scenario.prompt * 1000 + scenario.batch);
@@ -36,14 +39,18 @@ double rms_of(const std::vector<float>& values) {
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
-double tolerance_for(double rms) { return kLogitsTolerance * std::max(1.0, rms); }
+double tolerance_for(const ContenderRow& row, double rms) { return row.tolerance * std::max(1.0, rms); }
+
+std::string_view word_of(Measure measure) {
+  return measure == Measure::load ? "load" : measure == Measure::decode ? "decode" : "prefill";
+}
 
 /// Compares an answer with the reference's; a failure is a sentence in the result.
 class Comparison {
  public:
-  Comparison(Contender& reference, const Scenario& scenario, const HostTensor& ids,
+  Comparison(Contender& reference, const ContenderRow& row, const Scenario& scenario, const HostTensor& ids,
              const TimedAnswer& expected)
-      : reference_(reference), scenario_(scenario), ids_(ids), expected_(expected) {}
+      : reference_(reference), row_(row), scenario_(scenario), ids_(ids), expected_(expected) {}
 
   Status judge(const TimedAnswer& answer, InferResult& result) {
     result.logits_rms = rms_of(expected_.logits);
@@ -55,14 +62,14 @@ class Comparison {
     for (size_t i = 0; i < answer.logits.size(); ++i)
       result.max_abs_error = std::max(result.max_abs_error,
                                       std::abs(static_cast<double>(answer.logits[i]) - expected_.logits[i]));
-    const double tolerance = tolerance_for(result.logits_rms);
+    const double tolerance = tolerance_for(row_, result.logits_rms);
     if (!(result.max_abs_error <= tolerance)) {
       result.failure = fmt::format(
-          "its logits are {:.3g} from the reference's, at most {:.3g} is float32's order of summation",
+          "its logits are {:.3g} from the reference's, at most {:.3g} is what its arithmetic rounds",
           result.max_abs_error, tolerance);
       return {};
     }
-    return scenario_.decode ? compare_tokens(answer, result) : Status();
+    return scenario_.decode() ? compare_tokens(answer, result) : Status();
   }
 
  private:
@@ -85,7 +92,7 @@ class Comparison {
                    : -INFINITY;
       };
       const double gap = std::abs(logit(mine[same]) - logit(theirs[same]));
-      const double tolerance = 2 * tolerance_for(rms_of(there.logits));
+      const double tolerance = 2 * tolerance_for(row_, rms_of(there.logits));
       if (!(gap <= tolerance)) {
         result.failure = fmt::format(
             "row {} has token {} where the reference has {}, after {} that are the same; their logits are "
@@ -100,83 +107,110 @@ class Comparison {
   }
 
   Contender& reference_;
+  const ContenderRow& row_;
   const Scenario& scenario_;
   const HostTensor& ids_;
   const TimedAnswer& expected_;
 };
 
+struct Started {
+  const ContenderRow* row;
+  std::unique_ptr<Contender> contender;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 class Bench {
  public:
-  Bench(const InferOptions& options, uint64_t vocab_size, InferReport& report)
-      : options_(options), vocab_size_(vocab_size), report_(report) {}
+  Bench(const ModelPaths& paths, const InferOptions& options, uint64_t vocab_size, InferReport& report)
+      : paths_(paths), options_(options), vocab_size_(vocab_size), report_(report) {}
 
-  Status start(const std::string& folder, const std::string& graph) {
+  Status start() {
     for (const std::string& name : options_.contenders) {
       TANDEM_TRY(const ContenderRow* row, contender_named(name));
       TANDEM_CHECK(step("starting " + name));
-      auto contender =
-          start_contender(*row, row->takes_graph ? graph : folder, report_.threads, options_.timeout_s);
+      auto contender = start_contender(*row, paths_, report_.threads, true, options_.timeout_s);
       if (!contender.ok()) {
         if (contenders_.empty()) return std::move(contender).error();
         report_.not_started[name] = contender.error().message();
         continue;
       }
       report_.contenders[name] = contender.value()->info();
-      contenders_.emplace_back(name, std::move(contender).value());
+      contenders_.push_back({row, std::move(contender).value()});
     }
     return {};
   }
 
   Status run(const Scenario& scenario) {
     const HostTensor ids = random_ids(scenario, vocab_size_);
-    std::vector<InferResult> results(contenders_.size());
+    ScenarioReport timed{scenario, {}, std::vector<InferResult>(contenders_.size())};
     std::optional<TimedAnswer> expected;
     for (size_t i = 0; i < contenders_.size(); ++i) {
-      auto& [name, contender] = contenders_[i];
-      results[i].contender = name;
-      TANDEM_CHECK(step(fmt::format("{}: {} is checked", scenario.name(), name)));
-      auto answer = contender->time(what(scenario), ids, scenario.steps);
-      if (!answer.ok()) {
-        if (i == 0) return std::move(answer).error();
-        results[i].failure = answer.error().message();
-        continue;
-      }
-      note_memory(name, answer.value());
-      if (i == 0) expected = answer.value();
+      const ContenderRow& row = *contenders_[i].row;
+      InferResult& result = timed.results[i];
+      result.contender = row.name;
+      TANDEM_CHECK(step(fmt::format("{}: {} is checked", scenario.name(), row.name)));
+      TANDEM_TRY(const auto answer, answer_of(scenario, ids, i, result));
+      if (!answer) continue;
+      if (i == 0) expected = *answer;
       TANDEM_CHECK(
-          Comparison(*contenders_[0].second, scenario, ids, *expected).judge(answer.value(), results[i]));
+          Comparison(*contenders_[0].contender, row, scenario, ids, *expected).judge(*answer, result));
+      result.loaded.clear();
     }
-    for (uint64_t round = 0; round < options_.rounds; ++round)
+    for (uint64_t round = 0; round < options_.rounds; ++round) {
+      TANDEM_TRY(const Rate limit,
+                 memory_limit(report_.threads, memory_to_read(cache_bytes()), kLimitSeconds));
+      timed.memory_bytes_per_s.push_back(limit.best);
       for (size_t i = 0; i < contenders_.size(); ++i) {
-        if (!results[i].failure.empty()) continue;
-        auto& [name, contender] = contenders_[i];
-        TANDEM_CHECK(
-            step(fmt::format("{}: round {} of {}, {}", scenario.name(), round + 1, options_.rounds, name)));
-        auto answer = contender->time(what(scenario), ids, scenario.steps);
-        if (!answer.ok()) {
-          if (i == 0) return std::move(answer).error();
-          results[i].failure = answer.error().message();
-          continue;
-        }
-        note_memory(name, answer.value());
-        results[i].seconds.push_back(answer.value().seconds);
+        InferResult& result = timed.results[i];
+        if (!result.failure.empty()) continue;
+        TANDEM_CHECK(step(fmt::format("{}: round {} of {}, {}", scenario.name(), round + 1, options_.rounds,
+                                      result.contender)));
+        TANDEM_TRY(const auto answer, answer_of(scenario, ids, i, result));
+        if (answer) result.seconds.push_back(answer->seconds);
       }
-    report_.results.emplace_back(scenario, std::move(results));
+    }
+    report_.results.push_back(std::move(timed));
     return {};
   }
 
  private:
-  static std::string_view what(const Scenario& scenario) { return scenario.decode ? "decode" : "prefill"; }
-  Status step(const std::string& text) { return options_.progress ? options_.progress(text) : Status(); }
-  void note_memory(const std::string& name, const TimedAnswer& answer) {
-    uint64_t& peak = report_.peak_bytes[name];
-    peak = std::max(peak, answer.peak_bytes);
+  /// None where the contender failed, which is noted; the first must not.
+  Result<std::optional<TimedAnswer>> answer_of(const Scenario& scenario, const HostTensor& ids, size_t i,
+                                               InferResult& result) {
+    auto answer = scenario.measure == Measure::load
+                      ? first_token(*contenders_[i].row, ids, result)
+                      : contenders_[i].contender->time(word_of(scenario.measure), ids, scenario.steps);
+    if (!answer.ok()) {
+      if (i == 0) return std::move(answer).error();
+      result.failure = answer.error().message();
+      return std::optional<TimedAnswer>();
+    }
+    uint64_t& peak = report_.peak_bytes[result.contender];
+    peak = std::max(peak, answer.value().peak_bytes);
+    return std::optional(std::move(answer).value());
   }
 
+  /// Of a process that is started for it: its seconds are those from before its start.
+  Result<TimedAnswer> first_token(const ContenderRow& row, const HostTensor& ids, InferResult& result) {
+    const auto begin = std::chrono::steady_clock::now();
+    TANDEM_TRY(const auto contender,
+               start_contender(row, paths_, report_.threads, false, options_.timeout_s));
+    result.loaded.push_back(seconds_since(begin));
+    TANDEM_TRY(TimedAnswer answer, contender->time("first", ids, 0));
+    answer.seconds = seconds_since(begin);
+    return answer;
+  }
+
+  Status step(const std::string& text) { return options_.progress ? options_.progress(text) : Status(); }
+
+  const ModelPaths& paths_;
   const InferOptions& options_;
   uint64_t vocab_size_;
   InferReport& report_;
-  std::vector<std::pair<std::string, std::unique_ptr<Contender>>> contenders_;
+  std::vector<Started> contenders_;
 };
 
 uint64_t count_in(const Json& config, const char* key) {
@@ -186,37 +220,58 @@ uint64_t count_in(const Json& config, const char* key) {
 
 double operations_a_token(const InferReport& report) { return 2 * report.cost.weights_a_token; }
 
+double weight_bytes_of(const std::string& name) {
+  const auto row = contender_named(name);
+  return row.ok() ? row.value()->weight_bytes : sizeof(float);
+}
+
 /// Where a scenario stands under the roof: what is done with a byte of weights that was read.
-double operations_per_byte(const InferReport& report, const Scenario& scenario) {
-  const uint64_t at_once = scenario.decode ? scenario.batch : scenario.batch * scenario.prompt;
-  return operations_a_token(report) * static_cast<double>(at_once) / report.cost.bytes_a_step(at_once);
+double operations_per_byte(const InferReport& report, const Scenario& scenario, double weight_bytes) {
+  const uint64_t at_once = scenario.decode() ? scenario.batch : scenario.batch * scenario.prompt;
+  return operations_a_token(report) * static_cast<double>(at_once) /
+         report.cost.bytes_a_step(at_once, weight_bytes);
 }
 
-/// Share of the limit that a speed is: of the memory's for steps, of the arithmetic's for prompts.
-double share_of_limit(const InferReport& report, const Scenario& scenario, double tokens_per_second) {
-  if (scenario.decode)
-    return tokens_per_second / static_cast<double>(scenario.batch) *
-           report.cost.bytes_a_step(scenario.batch) / report.limits.memory_bytes_per_s;
-  return tokens_per_second * operations_a_token(report) / report.limits.float32_per_s;
+/// Share of the limit that a speed is: of the memory's of the same round for steps, of the arithmetic's for
+/// prompts. A host moves a virtual machine between processors whose memory is not alike.
+double share_of_limit(const InferReport& report, const ScenarioReport& timed, const InferResult& result,
+                      double weight_bytes) {
+  const Scenario& scenario = timed.scenario;
+  std::vector<double> shares;
+  for (size_t round = 0; round < result.seconds.size(); ++round) {
+    const double tokens_per_second = static_cast<double>(scenario.tokens()) / result.seconds[round];
+    const double bytes_per_second = tokens_per_second / static_cast<double>(scenario.batch) *
+                                    report.cost.bytes_a_step(scenario.batch, weight_bytes);
+    shares.push_back(scenario.decode()
+                         ? bytes_per_second / timed.memory_bytes_per_s[round]
+                         : tokens_per_second * operations_a_token(report) / report.limits.float32_per_s);
+  }
+  return median_interval(shares).median;
 }
 
-Json to_json(const InferReport& report, const Scenario& scenario, const InferResult& result,
-             const InferResult& reference) {
+Json to_json(const InferReport& report, const ScenarioReport& timed, const InferResult& result) {
+  const Scenario& scenario = timed.scenario;
   Json json{{"contender", result.contender}};
   if (!result.failure.empty()) {
     json["failure"] = result.failure;
     return json;
   }
-  const Interval speed = tokens_per_s(scenario, result);
   json["seconds"] = result.seconds;
-  json["tokens_per_s"] = to_json(speed);
-  json["ratio"] = to_json(speed_ratio(result, reference));
-  json["share_of_limit"] = share_of_limit(report, scenario, speed.median);
-  json["operations_per_s"] = speed.median * operations_a_token(report);
-  json["operations_per_byte"] = operations_per_byte(report, scenario);
+  json["ratio"] = to_json(speed_ratio(result, timed.results[0]));
   json["max_abs_error"] = result.max_abs_error;
   json["logits_rms"] = result.logits_rms;
-  if (scenario.decode) {
+  if (scenario.measure == Measure::load) {
+    json["to_first_token_s"] = to_json(median_interval(result.seconds));
+    json["to_load_s"] = to_json(median_interval(result.loaded));
+    return json;
+  }
+  const Interval speed = tokens_per_s(scenario, result);
+  const double weight_bytes = weight_bytes_of(result.contender);
+  json["tokens_per_s"] = to_json(speed);
+  json["share_of_limit"] = share_of_limit(report, timed, result, weight_bytes);
+  json["operations_per_s"] = speed.median * operations_a_token(report);
+  json["operations_per_byte"] = operations_per_byte(report, scenario, weight_bytes);
+  if (scenario.decode()) {
     json["same_tokens"] = result.same_tokens;
     json["near_tie"] = result.near_tie;
   }
@@ -227,13 +282,14 @@ Json to_json(const InferReport& report, const Scenario& scenario, const InferRes
 
 std::string Scenario::name() const {
   const std::string rows = batch > 1 ? fmt::format(", batch {}", batch) : "";
-  return decode ? fmt::format("decode {}-{}{}", prompt, prompt + steps, rows)
-                : fmt::format("prefill {}{}", prompt, rows);
+  if (measure == Measure::load) return fmt::format("load to first token, prompt {}{}", prompt, rows);
+  return decode() ? fmt::format("decode {}-{}{}", prompt, prompt + steps, rows)
+                  : fmt::format("prefill {}{}", prompt, rows);
 }
 
-double ModelCost::bytes_a_step(uint64_t rows) const {
+double ModelCost::bytes_a_step(uint64_t rows, double weight_bytes) const {
   const double share = std::min(1.0, chosen_share * static_cast<double>(rows));
-  return sizeof(float) * (static_cast<double>(head_and_rest) + share * static_cast<double>(experts));
+  return weight_bytes * (static_cast<double>(head_and_rest) + share * static_cast<double>(experts));
 }
 
 Interval tokens_per_s(const Scenario& scenario, const InferResult& result) {
@@ -267,20 +323,19 @@ ModelCost cost_of(const TensorSource& tensors, const Json& config) {
   return cost;
 }
 
-Result<InferReport> bench_infer(const std::string& folder, const std::string& graph, uint64_t vocab_size,
-                                const InferOptions& options) {
+Result<InferReport> bench_infer(const ModelPaths& paths, uint64_t vocab_size, const InferOptions& options) {
   if (options.contenders.empty() || options.scenarios.empty() || options.rounds == 0 || vocab_size == 0)
     return usage("bench_c5", "nothing to time: {} contenders, {} scenarios, {} rounds",
                  options.contenders.size(), options.scenarios.size(), options.rounds);
   InferReport report;
-  report.model = folder;
+  report.model = paths.folder;
   LimitOptions limits;
   limits.threads = options.threads;
   limits.disk_bytes = 0;
   TANDEM_TRY(report.limits, measure_limits(limits));
   report.threads = report.limits.threads;
-  Bench bench(options, vocab_size, report);
-  TANDEM_CHECK(bench.start(folder, graph));
+  Bench bench(paths, options, vocab_size, report);
+  TANDEM_CHECK(bench.start());
   for (const Scenario& scenario : options.scenarios) {
     TANDEM_CHECK(bench.run(scenario));
   }
@@ -297,14 +352,16 @@ Json to_json(const InferReport& report) {
             {"peak_bytes", report.peak_bytes},
             {"not_started", report.not_started},
             {"scenarios", Json::array()}};
-  for (const auto& [scenario, results] : report.results) {
+  for (const ScenarioReport& timed : report.results) {
+    const Scenario& scenario = timed.scenario;
     Json rows = Json::array();
-    for (const InferResult& result : results) rows.push_back(to_json(report, scenario, result, results[0]));
+    for (const InferResult& result : timed.results) rows.push_back(to_json(report, timed, result));
     json["scenarios"].push_back({{"name", scenario.name()},
-                                 {"what", scenario.decode ? "decode" : "prefill"},
+                                 {"what", word_of(scenario.measure)},
                                  {"batch", scenario.batch},
                                  {"prompt", scenario.prompt},
                                  {"steps", scenario.steps},
+                                 {"memory_read_bytes_per_s", timed.memory_bytes_per_s},
                                  {"results", std::move(rows)}});
   }
   return json;

@@ -12,14 +12,18 @@
 
 namespace tandem {
 
+/// A prompt; the steps after a prompt; or a process from its start through loading to a prompt's token.
+enum class Measure { prefill, decode, load };
+
 /// What is timed.
 struct Scenario {
-  bool decode = false;  ///< steps after a prompt; otherwise the prompt alone
+  Measure measure = Measure::prefill;
   uint64_t batch = 1;
-  uint64_t prompt = 128;                                                 ///< tokens
-  uint64_t steps = 0;                                                    ///< of decode
-  std::string name() const;                                              ///< "decode 128-640, batch 8"
-  uint64_t tokens() const { return batch * (decode ? steps : prompt); }  ///< that the seconds are of
+  uint64_t prompt = 128;  ///< tokens
+  uint64_t steps = 0;     ///< of decode
+  bool decode() const { return measure == Measure::decode; }
+  std::string name() const;                                                ///< "decode 128-640, batch 8"
+  uint64_t tokens() const { return batch * (decode() ? steps : prompt); }  ///< that the seconds are of
 };
 
 struct InferOptions {
@@ -40,19 +44,26 @@ struct ModelCost {
   uint64_t head_and_rest = 0;  ///< read in every step
   uint64_t experts = 0;        ///< values of all routed experts
   double chosen_share = 1;     ///< of the experts, for one token
-  /// Float32 weights read for one step of that many rows, or for a prompt of that many tokens: at most all.
-  double bytes_a_step(uint64_t rows) const;
+  /// Bytes of weights read for one step of that many rows, or for a prompt of that many tokens: at most all.
+  double bytes_a_step(uint64_t rows, double weight_bytes = 4) const;
 };
 
 /// One contender in one scenario.
 struct InferResult {
   std::string contender;
   std::vector<double> seconds;  ///< a round each; none where `failure` says why
+  std::vector<double> loaded;   ///< of load: seconds until the model was loaded, of those
   std::string failure;
   double max_abs_error = 0;  ///< of the prompt's last logits, from the first contender's
   double logits_rms = 0;     ///< of the first contender
   uint64_t same_tokens = 0;  ///< decoded as the first contender does, until the first that is not
   bool near_tie = false;     ///< where that was, the first contender's two logits are within the tolerance
+};
+
+struct ScenarioReport {
+  Scenario scenario;
+  std::vector<double> memory_bytes_per_s;  ///< the memory's limit, before each round
+  std::vector<InferResult> results;
 };
 
 struct InferReport {
@@ -63,7 +74,7 @@ struct InferReport {
   std::map<std::string, std::map<std::string, std::string>> contenders;  ///< name to what it says of itself
   std::map<std::string, uint64_t> peak_bytes;
   std::map<std::string, std::string> not_started;  ///< name to why
-  std::vector<std::pair<Scenario, std::vector<InferResult>>> results;
+  std::vector<ScenarioReport> results;
 };
 Json to_json(const InferReport& report);
 
@@ -71,17 +82,12 @@ Json to_json(const InferReport& report);
 Interval tokens_per_s(const Scenario& scenario, const InferResult& result);
 Interval speed_ratio(const InferResult& result, const InferResult& reference);
 
-/// Logits of two float32 computations agree within this, times the logits' RMS where that is above 1. Far
-/// above what order of summation does, far below what a wrong model does.
-inline constexpr double kLogitsTolerance = 1e-3;
-
 /// What a checkpoint's tensors (names as in Hugging Face) and config cost.
 ModelCost cost_of(const TensorSource& tensors, const Json& config);
 
-/// All contenders, started once and timed in turn. `folder` is the Hugging Face folder, `graph` the
-/// SavedModel made of it. A contender that is not installed, or fails, is told in the report; the first must
-/// run. Errors: usage (bench_c5) no contender or scenario; those of the first contender; progress' own.
-Result<InferReport> bench_infer(const std::string& folder, const std::string& graph, uint64_t vocab_size,
-                                const InferOptions& options);
+/// All contenders, started once and timed in turn; for load, once more in each round. A contender that is not
+/// installed, or fails, is told in the report; the first must run. Errors: usage (bench_c5) no contender or
+/// scenario; those of the first contender; progress' own.
+Result<InferReport> bench_infer(const ModelPaths& paths, uint64_t vocab_size, const InferOptions& options);
 
 }  // namespace tandem

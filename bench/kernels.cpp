@@ -12,13 +12,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 float Sum(const float* values, size_t count) {
   const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  auto a = hn::Zero(d), b = a, c = a, e = a;  // four chains: one addition takes four cycles
-  for (size_t i = 0; i < count; i += 4 * lanes) {
+  const size_t lanes = hn::Lanes(d), quarter = count / 4;
+  // Four streams, as a processor follows several; and four chains, as an addition takes four cycles.
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  for (size_t i = 0; i < quarter; i += lanes) {
     a = hn::Add(a, hn::LoadU(d, values + i));
-    b = hn::Add(b, hn::LoadU(d, values + i + lanes));
-    c = hn::Add(c, hn::LoadU(d, values + i + 2 * lanes));
-    e = hn::Add(e, hn::LoadU(d, values + i + 3 * lanes));
+    b = hn::Add(b, hn::LoadU(d, values + i + quarter));
+    c = hn::Add(c, hn::LoadU(d, values + i + 2 * quarter));
+    e = hn::Add(e, hn::LoadU(d, values + i + 3 * quarter));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
 }

@@ -6,7 +6,8 @@
 
 namespace tandem {
 
-/// The sum of count floats, which is read once from front to back. count must be a multiple of 1024.
+/// The sum of count floats, which is read once, its four quarters side by side. count must be a multiple of
+/// 1024.
 float sum_of(const float* values, size_t count);
 
 /// Fused multiply-adds in registers alone, in `rounds` rounds. Returns how many floating-point operations it

@@ -1,12 +1,17 @@
 #include "bench/limits.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -16,32 +21,19 @@
 namespace tandem {
 namespace {
 
-constexpr int kPasses = 5;
+constexpr int kDiskPasses = 5;
+constexpr double kSeconds = 0.5;             // of passes, of memory and of arithmetic each
 constexpr size_t kFloats = 1024;             // sum_of takes multiples of it
-constexpr size_t kRounds = size_t{1} << 24;  // of multiply_add: some 50 ms
+constexpr uint64_t kSlice = 32 << 20;        // that a thread reads in a pass: about a millisecond
+constexpr size_t kRounds = size_t{1} << 19;  // of multiply_add: about a millisecond
 constexpr size_t kChunk = 8 << 20;           // of a file
 constexpr int kMaxThreads = 1024;
+constexpr uint64_t kLeastMemory = 512 << 20;
+constexpr uint64_t kTimesCaches = 8;
+constexpr size_t kHugePage = 2 << 20;
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// Runs `work(thread)` on that many threads that begin together; the seconds until the last has ended.
-double timed(int threads, const std::function<void(int)>& work) {
-  std::atomic<int> waiting = threads;
-  std::vector<std::thread> others;
-  const auto run = [&](int thread) {
-    --waiting;
-    while (waiting > 0) std::this_thread::yield();
-    work(thread);
-  };
-  for (int thread = 1; thread < threads; ++thread) others.emplace_back(run, thread);
-  --waiting;
-  while (waiting > 0) std::this_thread::yield();
-  const auto begin = std::chrono::steady_clock::now();
-  work(0);
-  for (std::thread& other : others) other.join();
-  return seconds_since(begin);
 }
 
 Status not_stopped() {
@@ -49,38 +41,30 @@ Status not_stopped() {
   return {};
 }
 
-Result<double> memory_limit(int threads, uint64_t bytes) {
-  const size_t each = bytes / sizeof(float) / static_cast<size_t>(threads) / kFloats * kFloats;
-  std::vector<std::vector<float>> memory(static_cast<size_t>(threads));
-  std::vector<float> sums(memory.size());
-  timed(threads, [&](int thread) { memory[static_cast<size_t>(thread)].assign(each, 1.0f); });
-  double best = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    TANDEM_CHECK(not_stopped());
-    const double seconds = timed(threads, [&](int thread) {
-      const std::vector<float>& mine = memory[static_cast<size_t>(thread)];
-      sums[static_cast<size_t>(thread)] = sum_of(mine.data(), mine.size());
-    });
-    best = std::max(best, static_cast<double>(each * sizeof(float) * memory.size()) / seconds);
+/// Floats on pages of 2 MiB where the kernel gives them: 4 KiB are too small for what a processor reads
+/// ahead.
+class Memory {
+ public:
+  explicit Memory(size_t count)
+      : count_(count), bytes_((count * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage) {
+    values_ = static_cast<float*>(std::aligned_alloc(kHugePage, bytes_));
+    if (values_) madvise(values_, bytes_, MADV_HUGEPAGE);
   }
-  // A sum that is not what was written means that the loop did not read it all.
-  for (const float sum : sums)
-    if (sum == 0) return make_error(ErrorKind::bug, "bench_c2", "the memory pass summed to 0");
-  return best;
-}
+  Memory(Memory&& other) noexcept
+      : count_(other.count_), bytes_(other.bytes_), values_(std::exchange(other.values_, nullptr)) {}
+  Memory& operator=(Memory&&) = delete;
+  ~Memory() { std::free(values_); }
+  std::span<float> values() { return {values_, values_ ? count_ : 0}; }
 
-Result<double> arithmetic_limit(int threads) {
-  double best = 0;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    TANDEM_CHECK(not_stopped());
-    std::vector<double> operations(static_cast<size_t>(threads));
-    const double seconds =
-        timed(threads, [&](int thread) { operations[static_cast<size_t>(thread)] = multiply_add(kRounds); });
-    double all = 0;
-    for (const double mine : operations) all += mine;
-    best = std::max(best, all / seconds);
-  }
-  return best;
+ private:
+  size_t count_, bytes_;
+  float* values_ = nullptr;
+};
+
+Result<Rate> arithmetic_limit(int threads) {
+  const double units = multiply_add(1) * static_cast<double>(kRounds) * threads;
+  return rate_of_passes(
+      {threads, kSeconds}, units, [](int) {}, [](int, size_t) { multiply_add(kRounds); });
 }
 
 /// A file that has no name, and so never outlives the process.
@@ -115,7 +99,7 @@ class ScratchFile {
   Result<double> read(uint64_t bytes) {
     std::vector<char> chunk(kChunk);
     double best = 0;
-    for (int pass = 0; pass < kPasses; ++pass) {
+    for (int pass = 0; pass < kDiskPasses; ++pass) {
       static_cast<void>(::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED));
       const auto begin = std::chrono::steady_clock::now();
       for (uint64_t at = 0; at < bytes; at += kChunk) {
@@ -138,7 +122,8 @@ class ScratchFile {
 Status check(const LimitOptions& options, int threads) {
   if (threads < 1 || threads > kMaxThreads)
     return invalid("bench_c1", "{} threads, expected 1 to {}", options.threads, kMaxThreads);
-  if (options.memory_bytes / static_cast<uint64_t>(threads) < (uint64_t{1} << 20))
+  if (options.memory_bytes != 0 &&
+      options.memory_bytes / static_cast<uint64_t>(threads) < (uint64_t{1} << 20))
     return invalid("bench_c1", "{} bytes of memory for {} threads, expected a MiB or more each",
                    options.memory_bytes, threads);
   return {};
@@ -155,6 +140,67 @@ std::string processor_name() {
   return {};
 }
 
+uint64_t cache_bytes(const std::string& folder) {
+  struct Cache {
+    uint64_t level = 0, bytes = 0;
+  };
+  std::map<std::string, Cache> caches;  // by the processors that share it: the last level wins
+  std::error_code ignored;
+  const auto line = [](const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::string text;
+    std::getline(file, text);
+    return text;
+  };
+  const auto number = [](const std::string& text) {
+    uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  for (const auto& processor : std::filesystem::directory_iterator(folder, ignored)) {
+    Cache last;
+    std::string shared;
+    for (const auto& index : std::filesystem::directory_iterator(processor.path() / "cache", ignored)) {
+      const Cache cache{number(line(index.path() / "level")), number(line(index.path() / "size")) << 10};
+      if (cache.level < last.level) continue;
+      last = cache;
+      shared = line(index.path() / "shared_cpu_list");
+    }
+    caches[shared] = last;
+  }
+  uint64_t all = 0;
+  for (const auto& [processors, cache] : caches) all += cache.bytes;
+  return all;
+}
+
+uint64_t memory_to_read(uint64_t caches) { return std::max(kLeastMemory, kTimesCaches * caches); }
+
+Result<Rate> memory_limit(int threads, uint64_t bytes, double seconds) {
+  const size_t each = bytes / sizeof(float) / static_cast<size_t>(threads) / kFloats * kFloats;
+  const size_t slice = std::min<size_t>(each, kSlice / sizeof(float)), slices = each / slice;
+  std::vector<Memory> memory;
+  for (int thread = 0; thread < threads; ++thread)
+    if (memory.emplace_back(each).values().empty())
+      return unavailable("bench_c6", "no memory: {} bytes for a thread", each * sizeof(float));
+  std::vector<float> sums(memory.size());
+  const double units = static_cast<double>(slice * sizeof(float)) * threads;
+  // Touched first by its reader, so that it lies near that processor.
+  const auto fill = [&](int thread) {
+    const auto all = memory[static_cast<size_t>(thread)].values();
+    std::fill(all.begin(), all.end(), 1.0f);
+  };
+  const auto read = [&](int thread, size_t pass) {
+    const auto all = memory[static_cast<size_t>(thread)].values();
+    sums[static_cast<size_t>(thread)] = sum_of(all.data() + pass % slices * slice, slice);
+  };
+  TANDEM_TRY(const Rate rate, rate_of_passes({threads, seconds}, units, fill, read));
+  // A sum that is not what was written means that the loop did not read it all.
+  for (const float sum : sums)
+    if (sum != static_cast<float>(slice))
+      return make_error(ErrorKind::bug, "bench_c2", "the memory pass summed to {}, expected {}", sum, slice);
+  return rate;
+}
+
 Result<Limits> measure_limits(const LimitOptions& options) {
   Limits limits;
   limits.threads =
@@ -166,9 +212,14 @@ Result<Limits> measure_limits(const LimitOptions& options) {
   limits.processor = processor_name();
   limits.instructions = instructions_name();
   step("memory");
-  TANDEM_TRY(limits.memory_bytes_per_s, memory_limit(limits.threads, options.memory_bytes));
+  const uint64_t bytes = options.memory_bytes ? options.memory_bytes : memory_to_read(cache_bytes());
+  TANDEM_TRY(const Rate memory, memory_limit(limits.threads, bytes, kSeconds));
+  limits.memory_bytes_per_s = memory.best;
+  limits.memory_median = memory.median;
   step("arithmetic");
-  TANDEM_TRY(limits.float32_per_s, arithmetic_limit(limits.threads));
+  TANDEM_TRY(const Rate arithmetic, arithmetic_limit(limits.threads));
+  limits.float32_per_s = arithmetic.best;
+  limits.float32_median = arithmetic.median;
   if (options.disk_bytes == 0) return limits;
   step("disk");
   TANDEM_TRY(ScratchFile file, ScratchFile::make(options.folder));
@@ -182,7 +233,9 @@ Json to_json(const Limits& limits) {
               {"instructions", limits.instructions},
               {"threads", limits.threads},
               {"memory_read_bytes_per_s", limits.memory_bytes_per_s},
+              {"memory_read_median_bytes_per_s", limits.memory_median},
               {"float32_operations_per_s", limits.float32_per_s},
+              {"float32_median_operations_per_s", limits.float32_median},
               {"disk_write_bytes_per_s", limits.disk_write_bytes_per_s},
               {"disk_read_bytes_per_s", limits.disk_read_bytes_per_s}};
 }

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <vector>
 
 #include "bench/kernels.h"
@@ -35,6 +38,47 @@ TEST(Limits, AreMeasuredAndPlausible) {
   EXPECT_LT(limits.value().float32_per_s, 1e13);
   EXPECT_GT(limits.value().disk_write_bytes_per_s, 1e5);
   EXPECT_GT(limits.value().disk_read_bytes_per_s, 1e5);
+}
+
+TEST(Limits, TheBestPassIsNotSlowerThanTheMedian) {
+  const auto limits = measure_limits({1, ".", 64 << 20, 0, {}});
+  ASSERT_TRUE(limits.ok()) << limits.error().message();
+  EXPECT_GT(limits.value().memory_median, 0);
+  EXPECT_GT(limits.value().float32_median, 0);
+  EXPECT_GE(limits.value().memory_bytes_per_s, limits.value().memory_median);
+  EXPECT_GE(limits.value().float32_per_s, limits.value().float32_median);
+}
+
+/// A kernel's folder of processors, as text: {"cpu0/cache/index3/size", "32768K"}.
+std::string processors_folder(const std::string& name, const std::map<std::string, std::string>& files) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
+  std::filesystem::remove_all(folder);
+  for (const auto& [path, text] : files) {
+    std::filesystem::create_directories((folder / path).parent_path());
+    std::ofstream(folder / path) << text << "\n";
+  }
+  return folder.string();
+}
+
+std::map<std::string, std::string> cache(const std::string& processor, int index, int level, const char* size,
+                                         const char* shared) {
+  const std::string folder = processor + "/cache/index" + std::to_string(index);
+  return {{folder + "/level", std::to_string(level)},
+          {folder + "/size", size},
+          {folder + "/shared_cpu_list", shared}};
+}
+
+TEST(Limits, MemoryIsFarLargerThanAllLastLevelCaches) {
+  std::map<std::string, std::string> files;
+  for (const auto& some : {cache("cpu0", 0, 1, "48K", "0"), cache("cpu0", 3, 3, "98304K", "0-1"),
+                           cache("cpu1", 3, 3, "98304K", "0-1"), cache("cpu2", 3, 3, "65536K", "2"),
+                           cache("cpu2", 2, 2, "1024K", "2")})
+    files.insert(some.begin(), some.end());
+  files["cpufreq/boost"] = "1";
+  EXPECT_EQ(cache_bytes(processors_folder("limits-caches", files)), (96u + 64) << 20);
+  EXPECT_EQ(cache_bytes("/nowhere"), 0u);
+  EXPECT_EQ(memory_to_read(0), 512u << 20);
+  EXPECT_EQ(memory_to_read(160 << 20), uint64_t{1280} << 20);
 }
 
 TEST(Limits, NoDiskIsMeasuredWithoutBytes) {

@@ -21,9 +21,9 @@ namespace {
 std::string cell(const std::string& text) { return "<td>" + html(text) + "</td>"; }
 std::string number(const std::string& text) { return "<td class=\"number\">" + html(text) + "</td>"; }
 
-std::string interval(const Json& json) {
-  return fmt::format("{:.4g} [{:.4g}, {:.4g}]", json.at("median").get<double>(), json.at("low").get<double>(),
-                     json.at("high").get<double>());
+std::string interval(const Json& json, std::string_view unit = "") {
+  return fmt::format("{:.4g}{} [{:.4g}, {:.4g}]", json.at("median").get<double>(), unit,
+                     json.at("low").get<double>(), json.at("high").get<double>());
 }
 
 std::string row(const Json& result) {
@@ -31,10 +31,13 @@ std::string row(const Json& result) {
   if (result.contains("failure"))
     return fmt::format("<tr>{}<td colspan=\"4\">not timed: {}</td></tr>\n", name,
                        html(result.at("failure").get<std::string>()));
-  return fmt::format("<tr>{}{}{}{}{}</tr>\n", name, number(interval(result.at("tokens_per_s"))),
-                     number(interval(result.at("ratio"))),
-                     number(fmt::format("{:.2f}", result.at("share_of_limit").get<double>())),
-                     number(fmt::format("{:.1e}", result.at("max_abs_error").get<double>())));
+  const bool load = result.contains("to_first_token_s");
+  return fmt::format(
+      "<tr>{}{}{}{}{}</tr>\n", name,
+      number(load ? interval(result.at("to_first_token_s"), " s") : interval(result.at("tokens_per_s"))),
+      number(interval(result.at("ratio"))),
+      number(load ? "" : fmt::format("{:.2f}", result.at("share_of_limit").get<double>())),
+      number(fmt::format("{:.1e}", result.at("max_abs_error").get<double>())));
 }
 
 std::string scenario_section(const Json& scenario) {

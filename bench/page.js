@@ -6,7 +6,7 @@
   const rows = report.scenarios.flatMap((scenario) => scenario.results.filter((result) => !result.failure).map((result) => ({
     scenario: scenario.name, contender: result.contender,
     ratio: result.ratio.median, low: result.ratio.low, high: result.ratio.high,
-    intensity: result.operations_per_byte, speed: result.operations_per_s / 1e9,
+    intensity: result.operations_per_byte, speed: result.operations_per_s / 1e9, // of loading there are none
   })));
   const contenders = [...new Set(rows.map((row) => row.contender))];
   const colour = { field: "contender", type: "nominal", title: null, sort: contenders, scale: { scheme: "tableau10" } };
@@ -25,7 +25,7 @@
   });
 
   const roofline = () => {
-    const ridge = arithmetic / memory, all = rows.map((row) => row.intensity);
+    const points = rows.filter((row) => row.intensity), ridge = arithmetic / memory, all = points.map((row) => row.intensity);
     const left = Math.min(ridge / 4, ...all) / 2, right = Math.max(ridge * 4, ...all) * 2;
     const roof = [left, ridge, right].map((intensity) => ({ intensity, speed: Math.min(memory * intensity, arithmetic) / 1e9 }));
     const x = { field: "intensity", type: "quantitative", title: "operations for each byte of weights", scale: { type: "log", nice: false, domain: [left, right] } };
@@ -34,7 +34,7 @@
       height: 320, width: 560,
       layer: [
         { data: { values: roof }, mark: { type: "line", color: "currentColor", strokeWidth: 2 }, encoding: { x, y } },
-        { data: { values: rows }, mark: { type: "point", filled: true, size: 70 }, encoding: { x, y, color: colour, tooltip: tips("scenario", "contender", "intensity", "speed") } },
+        { data: { values: points }, mark: { type: "point", filled: true, size: 70 }, encoding: { x, y, color: colour, tooltip: tips("scenario", "contender", "intensity", "speed") } },
       ],
     };
   };

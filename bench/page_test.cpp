@@ -14,14 +14,16 @@ InferReport report_with(const std::string& model) {
   InferReport report;
   report.model = model;
   report.threads = 2;
-  report.limits = {"<cpu>", "AVX2", 2, 20e9, 100e9, 0, 0};
+  report.limits = {"<cpu>", "AVX2", 2, 20e9, 15e9, 100e9, 90e9, 0, 0};
   report.cost = {1000, 500, 400, 600, 0.25};
   report.contenders["slow"] = {{"engine", "e"}};
   report.not_started["gone"] = "not <installed>";
-  InferResult slow{"slow", {0.2, 0.2}, {}, 0, 3.0, 5, false},
-      fast{"fast", {0.1, 0.1}, {}, 1e-5, 3.0, 5, false};
-  InferResult wrong{"wrong", {}, "its logits are <far>", 0, 0, 0, false};
-  report.results = {{Scenario{true, 2, 8, 4}, {slow, fast, wrong}}};
+  InferResult slow{"slow", {0.2, 0.2}, {}, {}, 0, 3.0, 5, false},
+      fast{"fast", {0.1, 0.1}, {}, {}, 1e-5, 3.0, 5, false};
+  InferResult wrong{"wrong", {}, {}, "its logits are <far>", 0, 0, 0, false};
+  InferResult late{"late", {3.0, 3.0}, {2.5, 2.5}, {}, 0, 3.0, 0, false};
+  report.results = {{Scenario{Measure::decode, 2, 8, 4}, {20e9, 20e9}, {slow, fast, wrong}},
+                    {Scenario{Measure::load, 1, 16, 0}, {20e9, 20e9}, {late}}};
   return report;
 }
 
@@ -32,6 +34,8 @@ TEST(BenchPage, HoldsSpeedsRatiosAndWhatWasNotTimed) {
   EXPECT_THAT(page, HasSubstr("<td class=\"number\">2 [2, 2]</td>"));
   EXPECT_THAT(page, HasSubstr("not timed: its logits are &lt;far&gt;"));
   EXPECT_THAT(page, HasSubstr("not timed: not &lt;installed&gt;"));
+  EXPECT_THAT(page, HasSubstr("load to first token, prompt 16"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"number\">3 s [3, 3]</td>"));
   EXPECT_THAT(page, HasSubstr("roofline"));
 }
 

@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "bench/infer.h"
 #include "bench/page.h"
+#include "bench/prepare.h"
 #include "cli/bench_convert.h"
 #include "cli/command.h"
 #include "convert/convert.h"
@@ -21,13 +22,14 @@ namespace {
 constexpr const char* kFooter =
     "Examples:\n"
     "  tandem bench limits                                     memory, arithmetic and disk of this machine\n"
-    "  tandem bench infer ./smollm2                            TensorFlow and PyTorch on one model\n";
+    "  tandem bench infer ./smollm2                            TensorFlow and PyTorch on one model\n"
+    "  tandem bench prepare ./smollm2 ./smollm2.bench          its files for onnxruntime and llama.cpp\n";
 
 constexpr const char* kLimitsFooter =
-    "The best of five passes of each: a sum over memory that no cache holds, fused multiply-adds in "
-    "registers,\n"
-    "and a file without a name in --folder, written with fsync and read after the page cache has dropped it\n"
-    "(a virtual machine's host may still hold it).\n"
+    "The best of many passes: all threads at once sum memory that no cache holds (on pages of 2 MiB), or\n"
+    "multiply and add in registers, about a millisecond each. A median far below the best means that the\n"
+    "machine was doing other things as well. Then a file without a name in --folder, written with fsync and\n"
+    "read after the page cache has dropped it (a virtual machine's host may still hold it).\n"
     "\n"
     "Examples:\n"
     "  tandem bench limits\n"
@@ -41,22 +43,46 @@ constexpr const char* kInferFooter =
     "tie.\n"
     "Ratios are speeds over the first contender's of the same round: above 1 is faster. In brackets: the 95 "
     "%\n"
-    "bootstrap interval of the median.\n"
+    "bootstrap interval of the median. --load times a process from its start, through loading the model, to "
+    "the\n"
+    "first token, anew in each round, with the files in the page cache. Of --load, --prefill and --decode "
+    "what\n"
+    "is given is timed; without any, --prefill 128,512 --decode 128+512. onnxruntime and llama.cpp read "
+    "what\n"
+    "`tandem bench prepare` makes; keras-hub needs `make venv-keras-hub`.\n"
     "\n"
     "Examples:\n"
     "  tandem bench infer ./smollm2\n"
     "  tandem bench infer ./smollm2 --contenders transformers,tf --prefill 512 --decode 128+64 --rounds 9\n"
+    "  tandem bench infer ./smollm2 --prepared ./smollm2.bench --contenders onnxruntime,llama.cpp,tf --load "
+    "16\n"
     "  tandem bench infer ./v3-4 --graph ./v3-4.savedmodel --threads 2 --report v3-4.html\n";
+
+constexpr const char* kPrepareFooter =
+    "Makes the new folder FOLDER with what onnxruntime and llama.cpp read, each by its own tool in the\n"
+    "environment that `make venv-bench` installs: onnx/ (optimum-onnx, float32, with a cache), f32.gguf,\n"
+    "bf16.gguf and q8_0.gguf (convert_hf_to_gguf.py of the llama.cpp that is timed). What a tool cannot "
+    "make\n"
+    "is told, and the rest stays. Then: tandem bench infer MODEL --prepared FOLDER.\n"
+    "\n"
+    "Examples:\n"
+    "  tandem bench prepare ./smollm2 ./smollm2.bench\n"
+    "  tandem bench prepare ./smollm2 ./smollm2.bench --contenders onnxruntime,llama.cpp --json\n";
 
 struct LimitFlags {
   LimitOptions options;
 };
 
+struct PrepareFlags {
+  std::string model, out;
+  PrepareOptions options;
+};
+
 struct InferFlags {
-  std::string model, graph, out, page;
+  std::string model, graph, prepared, out, page;
   std::vector<std::string> contenders{"transformers", "torch-compile", "tf", "tf-xla"};
-  std::vector<uint64_t> prefill{128, 512}, batches{1, 8};
-  std::vector<std::string> decode{"128+512"};
+  std::vector<uint64_t> load, prefill, batches{1, 8};
+  std::vector<std::string> decode;
   InferOptions options;
 };
 
@@ -72,8 +98,10 @@ Result<int> limits_command(LimitFlags& flags, bool json) {
   }
   fmt::print("processor   {}, {}, {} threads\n", for_terminal(limits.processor), limits.instructions,
              limits.threads);
-  fmt::print("memory      {} read\n", per_second(limits.memory_bytes_per_s, "B"));
-  fmt::print("arithmetic  {} of float32\n", per_second(limits.float32_per_s, "FLOP"));
+  fmt::print("memory      {} read; median pass {}\n", per_second(limits.memory_bytes_per_s, "B"),
+             per_second(limits.memory_median, "B"));
+  fmt::print("arithmetic  {} of float32; median pass {}\n", per_second(limits.float32_per_s, "FLOP"),
+             per_second(limits.float32_median, "FLOP"));
   if (limits.disk_read_bytes_per_s > 0)
     fmt::print("disk        {} written, {} read\n", per_second(limits.disk_write_bytes_per_s, "B"),
                per_second(limits.disk_read_bytes_per_s, "B"));
@@ -82,7 +110,7 @@ Result<int> limits_command(LimitFlags& flags, bool json) {
 
 /// "128+512": a prompt and the steps after it.
 Result<Scenario> decode_named(const std::string& text, uint64_t batch) {
-  Scenario scenario{true, batch, 0, 0};
+  Scenario scenario{Measure::decode, batch, 0, 0};
   const size_t plus = text.find('+');
   const auto number = [](std::string_view digits, uint64_t& value) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -96,14 +124,15 @@ Result<Scenario> decode_named(const std::string& text, uint64_t batch) {
 
 Result<std::vector<Scenario>> scenarios_of(const InferFlags& flags) {
   std::vector<Scenario> scenarios;
-  for (const uint64_t prompt : flags.prefill) scenarios.push_back({false, 1, prompt, 0});
+  for (const uint64_t prompt : flags.load) scenarios.push_back({Measure::load, 1, prompt, 0});
+  for (const uint64_t prompt : flags.prefill) scenarios.push_back({Measure::prefill, 1, prompt, 0});
   for (const std::string& text : flags.decode)
     for (const uint64_t batch : flags.batches) {
       TANDEM_TRY(scenarios.emplace_back(), decode_named(text, batch));
     }
   for (const Scenario& scenario : scenarios)
     if (scenario.prompt == 0 || scenario.batch == 0)
-      return usage("", "--prefill and --batch: expected numbers from 1");
+      return usage("", "--load, --prefill and --batch: expected numbers from 1");
   return scenarios;
 }
 
@@ -143,7 +172,8 @@ void print(const InferReport& report) {
       {"SCENARIO", "CONTENDER", "TOKENS/S", "RATIO", "OF THE LIMIT", "MAX ERROR", "MEMORY"}};
   const Json json = to_json(report);
   for (size_t i = 0; i < report.results.size(); ++i) {
-    const auto& [scenario, results] = report.results[i];
+    const Scenario& scenario = report.results[i].scenario;
+    const auto& results = report.results[i].results;
     for (size_t j = 0; j < results.size(); ++j) {
       const InferResult& result = results[j];
       const std::string first = j == 0 ? scenario.name() : "";
@@ -152,17 +182,52 @@ void print(const InferReport& report) {
         continue;
       }
       const Json& row = json["scenarios"][i]["results"][j];
-      table.push_back(
-          {first, result.contender, with_interval(tokens_per_s(scenario, result), "{:.1f} [{:.1f}, {:.1f}]"),
-           with_interval(speed_ratio(result, results[0]), "{:.2f} [{:.2f}, {:.2f}]"),
-           fmt::format("{:.2f}", row["share_of_limit"].get<double>()),
-           fmt::format("{:.1e}", result.max_abs_error), human_bytes(report.peak_bytes.at(result.contender))});
+      const bool load = scenario.measure == Measure::load;
+      table.push_back({first, result.contender,
+                       load ? with_interval(median_interval(result.seconds), "{:.2f} s [{:.2f}, {:.2f}]")
+                            : with_interval(tokens_per_s(scenario, result), "{:.1f} [{:.1f}, {:.1f}]"),
+                       with_interval(speed_ratio(result, results[0]), "{:.2f} [{:.2f}, {:.2f}]"),
+                       load ? "-" : fmt::format("{:.2f}", row["share_of_limit"].get<double>()),
+                       fmt::format("{:.1e}", result.max_abs_error),
+                       human_bytes(report.peak_bytes.at(result.contender))});
     }
   }
   print_table(table);
 }
 
+/// One line on a terminal's stderr, written over; ends work that a signal has stopped.
+Status show_step(std::string_view step) {
+  if (interrupted()) return unavailable("", "stopped by a signal");
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
+  return {};
+}
+void clear_step() {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+}
+
+Result<int> prepare_command(PrepareFlags& flags, bool json) {
+  TANDEM_TRY(const OpenedModel model, open_model(real_files(), flags.model, {}));
+  if (model.format != ModelFormat::hf_folder)
+    return usage("", "{} is no Hugging Face folder: the tools read one", flags.model);
+  flags.options.progress = show_step;
+  auto prepared = bench_prepare(flags.model, flags.out, flags.options);
+  clear_step();
+  TANDEM_TRY(const PrepareReport report, std::move(prepared));
+  if (json) {
+    print_json(to_json(report));
+    return 0;
+  }
+  for (const auto& [name, seconds] : report.made)
+    fmt::print("made      {}/{} in {:.1f} s\n", for_terminal(report.folder), name, seconds);
+  for (const auto& [name, why] : report.not_made) fmt::print("not made  {}: {}\n", name, for_terminal(why));
+  return 0;
+}
+
 Result<int> infer_command(InferFlags& flags, bool json) {
+  if (flags.load.empty() && flags.prefill.empty() && flags.decode.empty()) {
+    flags.prefill = {128, 512};
+    flags.decode = {"128+512"};
+  }
   TANDEM_TRY(flags.options.scenarios, scenarios_of(flags));
   flags.options.contenders = flags.contenders;
   TANDEM_TRY(const OpenedModel model, open_model(real_files(), flags.model, {}));
@@ -175,15 +240,10 @@ Result<int> infer_command(InferFlags& flags, bool json) {
     convert_options.dtype = DType::f32;
     TANDEM_CHECK(convert(real_files(), flags.model, flags.graph, convert_options));
   }
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  flags.options.progress = [&](std::string_view step) -> Status {
-    if (interrupted()) return unavailable("", "stopped by a signal");
-    if (terminal) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
-    return {};
-  };
+  flags.options.progress = show_step;
   const auto vocab = model.config.value("vocab_size", uint64_t{0});
-  auto report = bench_infer(flags.model, flags.graph, vocab, flags.options);
-  if (terminal) fmt::print(stderr, "\r\033[K");
+  auto report = bench_infer({flags.model, flags.graph, flags.prepared}, vocab, flags.options);
+  clear_step();
   TANDEM_CHECK(report);
   report.value().cost = cost_of(*model.folder, model.config);
   const Json result = to_json(report.value());
@@ -218,10 +278,23 @@ void add_bench(CLI::App& app, Session& session) {
 
   add_bench_convert(*bench, session);
 
+  auto prepare = std::make_shared<PrepareFlags>();
+  command = add_command(*bench, session, "prepare", "The files that onnxruntime and llama.cpp read",
+                        kPrepareFooter);
+  command->add_option("MODEL", prepare->model, "Hugging Face folder")->required();
+  command->add_option("FOLDER", prepare->out, "The folder that is made")->required();
+  command
+      ->add_option("--contenders", prepare->options.contenders,
+                   "Whose files are made (default: all that read such)")
+      ->delimiter(',');
+  command->callback([prepare, &session] { session.outcome = prepare_command(*prepare, session.json); });
+
   auto infer = std::make_shared<InferFlags>();
   command = add_command(*bench, session, "infer", "Contenders on one model, in turn", kInferFooter);
   command->add_option("MODEL", infer->model, "Hugging Face folder")->required();
   command->add_option("--graph", infer->graph, "A SavedModel of it in float32 (default: made, and removed)");
+  command->add_option("--prepared", infer->prepared,
+                      "The folder that `tandem bench prepare` made of it, for onnxruntime and llama.cpp");
   std::string names;
   for (const ContenderRow& row : contenders()) names += fmt::format("\n  {:<14} {}", row.name, row.help);
   command
@@ -230,10 +303,12 @@ void add_bench(CLI::App& app, Session& session) {
                    "transformers,torch-compile,tf,tf-xla):" +
                        names)
       ->delimiter(',');
-  command->add_option("--prefill", infer->prefill, "Tokens of prompts that are timed (default 128,512)")
+  command
+      ->add_option("--load", infer->load,
+                   "Tokens of prompts to whose first token a process is timed from its start")
       ->delimiter(',');
-  command->add_option("--decode", infer->decode, "PROMPT+STEPS that are timed (default 128+512)")
-      ->delimiter(',');
+  command->add_option("--prefill", infer->prefill, "Tokens of prompts that are timed")->delimiter(',');
+  command->add_option("--decode", infer->decode, "PROMPT+STEPS that are timed")->delimiter(',');
   command->add_option("--batch", infer->batches, "Rows that are decoded at once (default 1,8)")
       ->delimiter(',');
   command->add_option("--threads", infer->options.threads, "Threads of each (default: as many as processors)")

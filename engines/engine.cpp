@@ -51,26 +51,32 @@ std::string program_folder() {
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-/// $TANDEM_PYTHON, else the .venv of the source tree that we were built in (our program lies in BUILD/bin),
-/// else the system's.
-std::string find_python() {
-  if (const std::string chosen = environment_word("TANDEM_PYTHON"); !chosen.empty()) return chosen;
-  const std::string venv = join(program_folder(), "../../.venv/bin/python3");
-  return exists(venv) ? venv : "python3";
-}
+/// One row a Python environment: the one list of them.
+struct PythonRow {
+  std::string_view target;     ///< of make, that makes it: .TARGET in the source tree that we were built in
+  std::string_view variable;   ///< of ours that names another interpreter
+  std::string_view otherwise;  ///< where neither is there; "": nothing will do
+};
+constexpr PythonRow kPythons[] = {
+    {"venv", "TANDEM_PYTHON", "python3"},
+    {"venv-keras-hub", "TANDEM_KERAS_HUB_PYTHON", ""},
+    {"venv-bench", "TANDEM_BENCH_PYTHON", ""},
+};
 
-/// $TANDEM_KERAS_HUB_PYTHON, else the .venv-keras-hub of the source tree; "" if it is not there.
-std::string find_keras_hub_python() {
-  if (const std::string chosen = environment_word("TANDEM_KERAS_HUB_PYTHON"); !chosen.empty()) return chosen;
-  const std::string venv = join(program_folder(), "../../.venv-keras-hub/bin/python3");
-  return exists(venv) ? venv : "";
+/// Our program lies in BUILD/bin. "": it is not there.
+std::string find_python(std::string_view target) {
+  const PythonRow& python = *std::find_if(std::begin(kPythons), std::end(kPythons),
+                                          [&](const PythonRow& entry) { return entry.target == target; });
+  if (const std::string chosen = environment_word(python.variable.data()); !chosen.empty()) return chosen;
+  const std::string venv = join(program_folder(), fmt::format("../../.{}/bin/python3", target));
+  return exists(venv) ? venv : std::string(python.otherwise);
 }
 
 /// The folder of the tensorflow package: $TANDEM_TENSORFLOW, else in the packages of our Python; "" if it is
 /// not there.
 std::string find_tensorflow() {
   if (const std::string chosen = environment_word("TANDEM_TENSORFLOW"); !chosen.empty()) return chosen;
-  const std::string python = find_python();
+  const std::string python = find_python("venv");
   const size_t bin = python.rfind("/bin/");
   if (bin == python.npos) return {};
   const std::string lib = python.substr(0, bin) + "/lib";
@@ -94,15 +100,17 @@ Error not_installed(const EngineRow& engine) {
       .because(install_hint(engine));
 }
 
+WorkerCommand script_command(const std::string& python, std::string_view script, std::string hint) {
+  return {{python, join(program_folder(), std::string(script))}, std::move(hint), false, false};
+}
+
 Result<WorkerCommand> command_of(const EngineRow& engine) {
-  const std::string worker = join(program_folder(), engine.worker);
-  if (engine.kind == EngineKind::hf)
-    return WorkerCommand{{find_python(), worker}, install_hint(engine), false, false};
-  if (engine.kind == EngineKind::keras_hub) {
-    const std::string python = find_keras_hub_python();
+  if (engine.worker.ends_with(".py")) {
+    const std::string python = find_python(engine.target);
     if (python.empty()) return not_installed(engine);
-    return WorkerCommand{{python, worker}, install_hint(engine), false, false};
+    return script_command(python, engine.worker, install_hint(engine));
   }
+  const std::string worker = join(program_folder(), engine.worker);
   if (!exists(worker)) return not_installed(engine);
   if (engine.kind != EngineKind::tf) return WorkerCommand{{worker}, install_hint(engine), false, false};
   const std::string tensorflow = find_tensorflow();
@@ -221,6 +229,12 @@ Result<EngineKind> engine_named(std::string_view wanted) {
 std::string_view name(EngineKind kind) { return row(kind).name; }
 
 Result<WorkerCommand> worker_command(EngineKind kind) { return command_of(row(kind)); }
+
+Result<WorkerCommand> python_command(std::string_view target, std::string_view script) {
+  const std::string python = find_python(target), hint = fmt::format("`make {}` installs it", target);
+  if (python.empty()) return unavailable("engine_c1", "no .{} is there for {}", target, script).because(hint);
+  return script_command(python, script, hint);
+}
 
 Result<std::unique_ptr<Engine>> Engine::start(EngineKind kind, const std::string& path,
                                               const EngineOptions& options) {

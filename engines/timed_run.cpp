@@ -84,8 +84,10 @@ Result<Message> timed_run(ServedModel& model, const Message& request) {
   const auto ids = request.tensors.find("input_ids");
   uint64_t steps = 0;
   std::from_chars(steps_text.data(), steps_text.data() + steps_text.size(), steps);
-  if ((what != "prefill" && what != "decode") || (what == "decode" && (steps == 0 || steps > kMaxTokens)))
-    return invalid("time_c1", "op=time what={} steps={}: expected prefill, or decode and 1 to {} steps", what,
+  if ((what != "first" && what != "prefill" && what != "decode") ||
+      (what == "decode" && (steps == 0 || steps > kMaxTokens)))
+    return invalid("time_c1",
+                   "op=time what={} steps={}: expected first, prefill, or decode and 1 to {} steps", what,
                    steps_text, kMaxTokens);
   if (ids == request.tensors.end() || ids->second.dtype != DType::i32 || ids->second.shape.size() != 2 ||
       ids->second.data.empty())

@@ -17,6 +17,9 @@ struct WorkerCommand {
 
 /// How the worker of a framework is started. Errors: engine_c1 (unavailable) it is not installed.
 Result<WorkerCommand> worker_command(EngineKind kind);
+/// The same of a script beside our program, run by the Python that `make TARGET` installs: venv,
+/// venv-keras-hub or venv-bench.
+Result<WorkerCommand> python_command(std::string_view target, std::string_view script);
 
 /// A running worker. Both its outputs are kept aside; the last lines are told when it dies. Not for several
 /// threads at once.

@@ -1,8 +1,10 @@
 """tandem bench: limits and contenders, run for real; and what is not the same model is not timed."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -80,6 +82,41 @@ class Bench(Case):
             self.assertEqual(sorted(scenario["results"][1]), ["contender", "failure"])
             self.assertIn("from the reference's", scenario["results"][1]["failure"])
 
+    def test_load_to_first_token_is_of_a_new_process_each_round(self):
+        model = fixtures("llama", 1)[0]
+        report = tandem("bench", "infer", model, "--contenders", "tf", "--rounds", "2", "--load", "12", "--threads", "1", "--json").json
+        self.assertEqual(problems("bench-infer", report), [])
+        (scenario,) = report["scenarios"]
+        self.assertEqual((scenario["name"], scenario["what"]), ("load to first token, prompt 12", "load"))
+        self.assertEqual(len(scenario["memory_read_bytes_per_s"]), 2)
+        (result,) = scenario["results"]
+        self.assertEqual(len(result["seconds"]), 2)
+        self.assertGreater(result["to_first_token_s"]["median"], result["to_load_s"]["median"])
+        self.assertNotIn("tokens_per_s", result)
+
+    def test_what_was_not_prepared_is_told(self):
+        report = self.infer(fixtures("llama", 1)[0], "--contenders", "tf,onnxruntime,llama.cpp-q8_0", "--decode", "12+2", "--batch", "1")
+        self.assertEqual(sorted(report["not_started"]), ["llama.cpp-q8_0", "onnxruntime"])
+        self.assertIn("llama.cpp-q8_0 reads q8_0.gguf, which is not there", report["not_started"]["llama.cpp-q8_0"])
+        self.assertIn("tandem bench prepare", report["not_started"]["onnxruntime"])
+
+    def test_prepare_without_its_tools_leaves_nothing(self):
+        model, out = fixtures("llama", 1)[0], self.scratch / "prepared"
+        for python in (self.scratch / "none", sys.executable):  # no interpreter; one without optimum
+            with self.subTest(python):
+                done = run("bench", "prepare", model, out, "--json", env=os.environ | {"TANDEM_BENCH_PYTHON": str(python)})
+                error = json.loads(done.err)["error"]
+                self.assertEqual((done.code, error["kind"], error["rule"]), (69, "unavailable", "engine_c1"), done)
+                self.assertIn("make venv-bench", error["hint"])
+                self.assertEqual(list(self.scratch.iterdir()), [])
+        out.mkdir()
+        done = run("bench", "prepare", model, out)
+        self.assertEqual(done.code, 73, done)
+        self.assertIn("is there already", done.err)
+        done = run("bench", "prepare", model, self.scratch / "new", "--contenders", "tf,transformers")
+        self.assertEqual(done.code, 2, done)
+        self.assertIn("tf, transformers read nothing that is prepared", done.err)
+
     def test_ctrl_c_says_so_and_leaves_nothing(self):
         environment = {**os.environ, "TMPDIR": str(self.scratch)}
         command = [TANDEM, "bench", "infer", fixtures("llama", 1)[0], "--contenders", "tf", "--rounds", "100000", "--prefill", "64"]
@@ -93,7 +130,7 @@ class Bench(Case):
 
     def test_words_that_are_wrong(self):
         for code, says, arguments in (
-            (2, 'there is no contender "tensorflow", only tf, tf-xla, transformers, torch-compile', ["--contenders", "tensorflow"]),
+            (2, 'there is no contender "tensorflow", only tf, tf-xla, transformers, torch-compile, keras-hub, onnxruntime, llama.cpp,', ["--contenders", "tensorflow"]),
             (2, "--decode 128: expected PROMPT+STEPS", ["--decode", "128"]),
             (2, "--decode 0+5: expected PROMPT+STEPS", ["--decode", "0+5"]),
             (2, "expected numbers from 1", ["--prefill", "0"]),
