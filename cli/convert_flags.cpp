@@ -69,6 +69,8 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
                      "tensorflow (default), or source: no copy, the safetensors files are the model's data");
   command.add_option("--place", flags.place,
                      "With --layout source: hard-link (default), reflink or copy the files");
+  command.add_option("--stages", options.stages,
+                     "Make so many SavedModels of consecutive layers, each for a machine of its own");
   command.add_option("--memory", flags.memory,
                      "What the process may take, besides three times the headers (default 256MiB)");
   command.add_flag(

@@ -288,8 +288,8 @@ Status edit_config(Plan& plan) {
 Status refuse_odd_options(const ConvertOptions& options) {
   if (!options.like.empty() && options.dtype)
     return usage("convert_c4", "--like gives the dtypes: leave out --dtype");
-  if (options.layout != WeightLayout::tensorflow)
-    return usage("convert_c4", "--layout is for the way to TensorFlow");
+  if (options.layout != WeightLayout::tensorflow || options.stages)
+    return usage("convert_c4", "--layout and --stages are for the way to TensorFlow");
   if (!options.map_file.empty() || options.allow_tied_head)
     return usage("convert_c4", "--map and --allow-tied-head are for the way to TensorFlow");
   return {};

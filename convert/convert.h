@@ -36,6 +36,7 @@ struct ConvertOptions {
   WeightLayout layout = WeightLayout::tensorflow;
   Place place = Place::hard_link;  ///< with WeightLayout::source, how the files come to lie in the output
   DType compute = DType::f32;      ///< arithmetic of the SavedModel
+  std::optional<uint64_t> stages;  ///< so many SavedModels of consecutive layers; nothing: one of all
   std::string
       like;  ///< the model that this one came from: its dtypes, fp8 scales, carried tensors, side files
   std::string map_file;  ///< an edited structure map (tandem map --out)

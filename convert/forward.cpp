@@ -4,6 +4,7 @@
 #include <set>
 
 #include "contract/check.h"
+#include "contract/stages.h"
 #include "contract/text.h"
 #include "convert/direction.h"
 #include "convert/match_report.h"
@@ -12,6 +13,7 @@
 #include "convert/source_layout.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
+#include "formats/saved_model/stage_manifest.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/tf/lower_tf.h"
 #include "rules/transform.h"
@@ -26,14 +28,27 @@ uint64_t aligned(uint64_t offset) {
   return (offset + kBundleAlignment - 1) / kBundleAlignment * kBundleAlignment;
 }
 
+/// One SavedModel of the output: all of it, or a stage.
+struct Part {
+  std::string folder;                      ///< inside the output; empty for the whole
+  std::vector<const TensorPlan*> tensors;  ///< in the order in which they lie
+  SavedModelSpec spec;
+  std::string graph;            ///< the checkpoint's object graph
+  size_t begin = 0, count = 0;  ///< its data shards among all
+  size_t graph_shard = 0;       ///< of these, the one that begins with the object graph
+};
+
 /// All that is decided before the first byte is written.
 struct Plan {
   Model model;
   RuleTable rules;
   std::unique_ptr<ToTensorFlow> tensors;
   std::vector<TensorPlan> plans;
-  SavedModelSpec spec;               ///< less the record, which is as long as the checkpoint has tensors
-  std::vector<std::string> ignored;  ///< tensors that a rule ignores
+  std::vector<Part> parts;
+  std::optional<StageManifest> stages;  ///< of several parts
+  std::vector<SavedAsset> assets;       ///< of the whole, less the record, which is as long as the checkpoint
+                                        ///< has tensors
+  std::vector<std::string> ignored;     ///< tensors that a rule ignores
   std::vector<std::string> remarks;
 };
 
@@ -124,10 +139,6 @@ Record record_of(const OpenedModel& source, const RuleTable& rules, const std::v
   return record;
 }
 
-void add_asset(Plan& plan, std::string_view name, std::string content) {
-  plan.spec.assets.push_back({std::string(name), std::move(content)});
-}
-
 void remark_dtype(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
   if (options.dtype)
     plan.remarks.push_back(fmt::format("stored as {}, as --dtype asks", row(*options.dtype).long_name));
@@ -153,16 +164,59 @@ Status check_frequencies(const OpenedModel& source, const Contract& contract, co
   return {};
 }
 
-Status make_graph(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
+Status make_whole(const Contract& contract, Plan& plan) {
+  Part part;
+  TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
+                                            {.eos_token_ids = plan.model.eos_token_ids}));
+  for (const TensorPlan& tensor : plan.plans) part.tensors.push_back(&tensor);
+  plan.parts.push_back(std::move(part));
+  return {};
+}
+
+/// The tensors of a stage: those of its weights; in the last also what the graph does not use (MTP).
+std::vector<const TensorPlan*> tensors_of(const Contract& stage, bool last, const Plan& plan) {
+  std::set<std::string_view> names;
+  for (const WeightEntry& weight : stage.weights) names.insert(weight.name);
+  std::vector<const TensorPlan*> tensors;
+  for (const TensorPlan& tensor : plan.plans)
+    if (tensor.row->in_graph ? names.contains(tensor.contract_name) : last) tensors.push_back(&tensor);
+  return tensors;
+}
+
+Status make_stages(const Contract& contract, uint64_t count, Plan& plan) {
+  TANDEM_TRY(const std::vector<LayerSpan> spans, stage_spans(contract, count));
+  plan.stages.emplace(StageManifest{plan.model.architecture, {}});
+  std::map<const TensorPlan*, int> stages_of;
+  for (const LayerSpan& span : spans) {
+    Part part;
+    TANDEM_TRY(const Contract stage, stage_of(contract, span));
+    TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans), {.layers = span}));
+    part.spec.assets.push_back({std::string(kContractFile), print(stage)});
+    part.tensors = tensors_of(stage, span == spans.back(), plan);
+    StageEntry entry{span.begin, span.end, 0, hidden_states_before(contract, span.begin)};
+    for (const TensorPlan* tensor : part.tensors) {
+      const TensorInfo& info = *plan.tensors->find(tensor->tf);
+      entry.bytes += byte_count(info.dtype, info.shape).value();
+      if (++stages_of[tensor] == 2)
+        plan.remarks.push_back(fmt::format("{} is in the first stage and in the last", tensor->tf));
+    }
+    plan.stages->stages.push_back(std::move(entry));
+    plan.parts.push_back(std::move(part));
+  }
+  for (size_t i = 0; i < plan.parts.size(); ++i) plan.parts[i].folder = plan.stages->folder(i);
+  return {};
+}
+
+Status make_graphs(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
   TANDEM_TRY(const Contract contract,
              plan.model.contract(plan.rules, options.compute, storage_of(*plan.tensors)));
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
-  TANDEM_TRY(plan.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
-                                            {.eos_token_ids = plan.model.eos_token_ids}));
-  for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
-  add_asset(plan, kContractFile, print(contract));
+  TANDEM_CHECK(options.stages ? make_stages(contract, *options.stages, plan) : make_whole(contract, plan));
+  for (Part& part : plan.parts) part.graph = checkpoint_object_graph(part.spec);
+  for (const auto& [name, content] : source.side_files) plan.assets.push_back({name, content});
+  plan.assets.push_back({std::string(kContractFile), print(contract)});
   plan.ignored = ignored_names(found);
   return {};
 }
@@ -190,18 +244,18 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   std::erase_if(plan->plans,
                 [&](const TensorPlan& tensor) { return !plan->tensors->find(tensor.tf); });  // optional ones
   remark_dtype(source, options, *plan);
-  TANDEM_CHECK(make_graph(source, found, options, *plan));
+  TANDEM_CHECK(make_graphs(source, found, options, *plan));
   return plan;
 }
 
-/// The tensors in their order, in files of at most max_shard_bytes.
-Result<std::vector<DataShard>> bundle_shards(const Plan& plan, uint64_t graph_bytes,
-                                             uint64_t max_shard_bytes) {
+/// The tensors of a part in their order, in files of at most max_shard_bytes.
+std::vector<DataShard> bundle_shards(const Plan& plan, const Part& part, uint64_t graph_bytes,
+                                     uint64_t max_shard_bytes) {
   std::vector<DataShard> shards(1);
   shards.back().bytes = graph_bytes;
-  for (const TensorPlan& tensor : plan.plans) {
-    const TensorInfo* info = plan.tensors->find(tensor.tf);
-    TANDEM_TRY(const uint64_t bytes, byte_count(info->dtype, info->shape));
+  for (const TensorPlan* tensor : part.tensors) {
+    const TensorInfo* info = plan.tensors->find(tensor->tf);
+    const uint64_t bytes = byte_count(info->dtype, info->shape).value();
     uint64_t begin = aligned(shards.back().bytes);
     if (!shards.back().tensors.empty() && (bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
       shards.emplace_back();
@@ -213,6 +267,19 @@ Result<std::vector<DataShard>> bundle_shards(const Plan& plan, uint64_t graph_by
   return shards;
 }
 
+BundleEntry graph_entry(const Part& part) { return string_entry(std::string(kObjectGraphKey), part.graph); }
+
+Status no_odd_stages(const ConvertOptions& options) {
+  if (!options.stages) return {};
+  if (options.to.value_or(ConvertTarget::saved_model) != ConvertTarget::saved_model)
+    return usage("convert_c4", "--stages makes SavedModels: leave out --to");
+  if (options.layout == WeightLayout::source)
+    return usage("convert_c4",
+                 "--stages and --layout source do not go together: the files of SRC hold layers of several "
+                 "stages");
+  return {};
+}
+
 class Forward : public Conversion {
  public:
   Forward(OpenedModel source, ConvertTarget target) : source_(std::move(source)), target_(target) {}
@@ -220,9 +287,9 @@ class Forward : public Conversion {
   Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
     pieces_ = piece_options(options);
     threads_ = options.threads;
+    TANDEM_CHECK(no_odd_stages(options));
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
-    graph_ = checkpoint_object_graph(plan_->spec);
     TANDEM_CHECK(options.layout == WeightLayout::source ? shards_of_source(files, options)
                                                         : shards_of_our_own(options));
     TANDEM_TRY(inputs_, input_files(files, {&source_}, options.map_file));
@@ -240,10 +307,11 @@ class Forward : public Conversion {
     const DataShard& shard = shards_[index];
     if (index < sources_.size())
       return write_source_shard(*files_, shard, sources_[index], threads_, std::move(file), on_bytes);
+    const Part& part = part_of(index);
     const WatchedSource watched(*plan_->tensors, on_bytes);
     if (!file) file = std::make_unique<NullFile>();
-    BundleShardWriter writer(std::move(file), static_cast<uint32_t>(index), pieces_);
-    if (index == graph_shard_) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
+    BundleShardWriter writer(std::move(file), static_cast<uint32_t>(index - part.begin), pieces_);
+    if (index == part.graph_shard) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), part.graph));
     std::vector<uint32_t> crcs;
     for (const TensorInfo& tensor : shard.tensors) {
       TANDEM_CHECK(writer.add(
@@ -258,14 +326,20 @@ class Forward : public Conversion {
 
   Status finish(const FileSystem& files, const std::string& folder,
                 const std::vector<WrittenShard>& written) const override {
-    TANDEM_CHECK(write_bundle_index(files, join(folder, prefix()), static_cast<uint32_t>(shards_.size()),
-                                    entries(written)));
-    SavedModelSpec spec = plan_->spec;
-    spec.assets.push_back(
-        {std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
-    if (target_ == ConvertTarget::saved_model) return write_saved_model(files, folder, spec);
-    for (const SavedAsset& asset : spec.assets)
+    std::vector<SavedAsset> assets = plan_->assets;
+    assets.push_back({std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
+    for (const Part& part : plan_->parts) {
+      TANDEM_CHECK(write_bundle_index(files, join(folder, prefix(part)), static_cast<uint32_t>(part.count),
+                                      entries(part, written)));
+      if (target_ == ConvertTarget::checkpoint) continue;
+      SavedModelSpec spec = part.spec;
+      if (!plan_->stages) spec.assets.insert(spec.assets.end(), assets.begin(), assets.end());
+      TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), spec));
+    }
+    if (target_ == ConvertTarget::saved_model && !plan_->stages) return {};
+    for (const SavedAsset& asset : assets)
       TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
+    if (plan_->stages) return write_text(files, join(folder, kStagesFile), to_text(*plan_->stages));
     return write_text(files, join(folder, "checkpoint"),
                       fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n",
                                   kCheckpointName));
@@ -278,8 +352,9 @@ class Forward : public Conversion {
     ConvertReport report;
     report.architecture = plan_->model.architecture;
     report.from = name(source_.format);
-    report.to =
-        name(target_ == ConvertTarget::checkpoint ? ModelFormat::checkpoint : ModelFormat::saved_model);
+    report.to = name(plan_->stages                          ? ModelFormat::staged
+                     : target_ == ConvertTarget::checkpoint ? ModelFormat::checkpoint
+                                                            : ModelFormat::saved_model);
     report.remarks = plan_->remarks;
     for (const TensorPlan& tensor : plan_->plans) {
       const TensorInfo* info = plan_->tensors->find(tensor.tf);
@@ -295,29 +370,39 @@ class Forward : public Conversion {
   }
 
   uint64_t rest_bytes() const override {
-    uint64_t bytes = 4 * graph_.size();  // the index, and the graph beside it
-    for (const SavedAsset& asset : plan_->spec.assets) bytes += asset.content.size();
+    uint64_t bytes = 1 << 20;
+    for (const Part& part : plan_->parts) {
+      bytes += 4 * part.graph.size();  // the index, and the graph beside it
+      for (const SavedAsset& asset : part.spec.assets) bytes += asset.content.size();
+    }
+    for (const SavedAsset& asset : plan_->assets) bytes += asset.content.size();
     for (const TensorInfo& info : source_.folder->tensors()) bytes += info.name.size() + 150;  // the record
-    return bytes + (1 << 20);
+    return bytes;
   }
 
  private:
-  std::string prefix() const {
-    return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName) : "variables/variables";
+  std::string prefix(const Part& part) const {
+    return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName)
+                                                : join(part.folder, "variables/variables");
   }
-  BundleEntry graph_entry() const { return string_entry(std::string(kObjectGraphKey), graph_); }
 
-  std::vector<BundleEntry> entries(const std::vector<WrittenShard>& written) const {
-    std::vector<BundleEntry> entries{graph_entry()};
-    entries.front().shard = static_cast<uint32_t>(graph_shard_);
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      uint64_t end = i == graph_shard_ ? entries.front().bytes : 0;
+  const Part& part_of(size_t shard) const {
+    return *std::ranges::find_if(plan_->parts,
+                                 [&](const Part& part) { return shard < part.begin + part.count; });
+  }
+
+  std::vector<BundleEntry> entries(const Part& part, const std::vector<WrittenShard>& written) const {
+    std::vector<BundleEntry> entries{graph_entry(part)};
+    entries.front().shard = static_cast<uint32_t>(part.graph_shard - part.begin);
+    for (size_t i = part.begin; i < part.begin + part.count; ++i) {
+      uint64_t end = i == part.graph_shard ? entries.front().bytes : 0;
       for (size_t j = 0; j < shards_[i].tensors.size(); ++j) {
         const TensorInfo& info = shards_[i].tensors[j];
         const uint64_t bytes = byte_count(info.dtype, info.shape).value();
         const uint64_t begin = i < sources_.size() ? sources_[i].offsets[j] : aligned(end);
         entries.push_back({value_key(info.name), row(info.dtype).tensorflow, info.shape,
-                           static_cast<uint32_t>(i), begin, bytes, mask_crc(written[i].tensors[j].crc32c)});
+                           static_cast<uint32_t>(i - part.begin), begin, bytes,
+                           mask_crc(written[i].tensors[j].crc32c)});
         end = begin + bytes;
       }
     }
@@ -325,8 +410,13 @@ class Forward : public Conversion {
   }
 
   Status shards_of_our_own(const ConvertOptions& options) {
-    TANDEM_TRY(shards_, bundle_shards(*plan_, graph_entry().bytes,
-                                      options.max_shard_bytes.value_or(kDefaultShardBytes)));
+    for (Part& part : plan_->parts) {
+      part.begin = part.graph_shard = shards_.size();
+      std::ranges::move(bundle_shards(*plan_, part, graph_entry(part).bytes,
+                                      options.max_shard_bytes.value_or(kDefaultShardBytes)),
+                        std::back_inserter(shards_));
+      part.count = shards_.size() - part.begin;
+    }
     return name_shards();
   }
 
@@ -340,8 +430,10 @@ class Forward : public Conversion {
     place_ = options.place;
     TANDEM_CHECK(source_shards(files, source_, plan_->rules, plan_->plans, *plan_->tensors, options.limits,
                                shards_, sources_));
-    shards_.push_back({{}, {}, graph_entry().bytes});
-    graph_shard_ = shards_.size() - 1;
+    Part& whole = plan_->parts.front();
+    shards_.push_back({{}, {}, graph_entry(whole).bytes});
+    whole.count = shards_.size();
+    whole.graph_shard = shards_.size() - 1;
     constexpr std::string_view kPlaced[] = {
         "are hard links to the files of SRC: who writes into one changes the other",
         "are clones of the files of SRC, which share their blocks until one is written to",
@@ -352,11 +444,14 @@ class Forward : public Conversion {
   }
 
   Status name_shards() {
-    if (shards_.size() > kMaxShards)
-      return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", shards_.size(), kMaxShards)
-          .because("a larger --max-shard-size makes fewer");
-    const auto count = static_cast<uint32_t>(shards_.size());
-    for (uint32_t i = 0; i < count; ++i) shards_[i].file = bundle_shard_name(prefix(), i, count);
+    for (const Part& part : plan_->parts) {
+      if (part.count > kMaxShards)
+        return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", part.count, kMaxShards)
+            .because("a larger --max-shard-size makes fewer");
+      const auto count = static_cast<uint32_t>(part.count);
+      for (uint32_t i = 0; i < count; ++i)
+        shards_[part.begin + i].file = bundle_shard_name(prefix(part), i, count);
+    }
     return {};
   }
 
@@ -367,9 +462,7 @@ class Forward : public Conversion {
   PieceOptions pieces_;
   unsigned threads_ = 1;
   std::vector<SourceShard> sources_;  ///< the first shards, if they are files of the source
-  size_t graph_shard_ = 0;            ///< the shard that begins with the object graph
   std::unique_ptr<Plan> plan_;
-  std::string graph_;
   std::vector<DataShard> shards_;
   std::vector<InputFile> inputs_;
 };

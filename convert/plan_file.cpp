@@ -24,6 +24,7 @@ Json to_json(const ConvertOptions& options) {
               {"compute", row(options.compute).long_name},
               {"layout", options.layout == WeightLayout::source ? "source" : "tensorflow"},
               {"place", place_name(options.place)},
+              {"stages", options.stages ? Json(*options.stages) : Json()},
               {"like", options.like},
               {"map", options.map_file},
               {"force", options.force},
@@ -132,12 +133,15 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   }
   options.limits.max_header_bytes = fields.size("max_header_bytes");
   options.limits.max_tensors = fields.size("max_tensors");
-  if (const Json* most = fields.any("max_shard_bytes"); most && !most->is_null()) {
-    if (most->is_number_unsigned() && *most != 0)
-      options.max_shard_bytes = most->get<uint64_t>();
-    else
-      fields.wrong("\"max_shard_bytes\" is no whole number from 1");
-  }
+  const auto count = [&](const char* key) -> std::optional<uint64_t> {
+    const Json* value = fields.any(key);
+    if (!value || value->is_null()) return {};
+    if (value->is_number_unsigned() && *value != 0) return value->get<uint64_t>();
+    fields.wrong(fmt::format("\"{}\" is no whole number from 1", key));
+    return {};
+  };
+  options.max_shard_bytes = count("max_shard_bytes");
+  options.stages = count("stages");
   options.memory = fields.size("memory");
   options.sha256 = fields.boolean("sha256");
   TANDEM_CHECK(fields.done());

@@ -44,13 +44,16 @@ Values<double> inputs_of(const Block& entry) {
 }
 
 void expect_stages_equal_the_whole(const Contract& whole, const std::vector<LayerSpan>& spans) {
+  std::vector<Contract> parts;
+  for (const LayerSpan& span : spans) parts.push_back(stage_of(whole, span).value());
   for (const Block& entry : whole.entries) {
     const bool of_one_layer = entry.name.starts_with("layer_");
     const Values<double> inputs = inputs_of(entry), expected = evaluated(whole, entry.name, inputs);
     Values<double> given = inputs, found;
     size_t stages = 0;
-    for (const LayerSpan& span : spans) {
-      const Contract stage = stage_of(whole, span).value();
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const Contract& stage = parts[i];
+      const LayerSpan& span = spans[i];
       if (!find_entry(stage, entry.name)) continue;
       ++stages;
       // A stage is given what it asks for, and no more.
@@ -80,7 +83,6 @@ TEST(Stages, OneAfterTheOtherTheyComputeWhatTheWholeComputes) {
     const Contract whole = whole_of(config);
     expect_stages_equal_the_whole(whole, {{0, 1}, {1, 3}, {3, 4}});
     expect_stages_equal_the_whole(whole, {{0, 4}});
-    expect_stages_equal_the_whole(whole, {{0, 1}, {1, 2}, {2, 3}, {3, 4}});
   }
 }
 
