@@ -25,8 +25,11 @@ struct Limits {
   double float32_per_s = 0;           ///< multiplications and additions of fused multiply-adds, all threads
   double disk_write_bytes_per_s = 0;  ///< with fsync; 0: not measured
   double disk_read_bytes_per_s = 0;   ///< of a file dropped from the page cache; a host may still hold it
+  double sha256_bytes_per_s = 0;      ///< by one thread; 0: not measured
 };
 Json to_json(const Limits& limits);
+/// The text of `tandem bench limits --json`. Errors: json_c1..5; bench_c3 (corrupt) it is something else.
+Result<Limits> limits_from_text(std::string_view text);
 
 /// Best of several passes each. Errors: invalid (bench_c1) options out of range; io; unavailable, stopped by
 /// a signal. The file on the disk is removed in every case.

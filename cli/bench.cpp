@@ -73,6 +73,7 @@ Result<int> limits_command(LimitFlags& flags, bool json) {
              limits.threads);
   fmt::print("memory      {} read\n", per_second(limits.memory_bytes_per_s, "B"));
   fmt::print("arithmetic  {} of float32\n", per_second(limits.float32_per_s, "FLOP"));
+  fmt::print("SHA-256     {} by one thread\n", per_second(limits.sha256_bytes_per_s, "B"));
   if (limits.disk_read_bytes_per_s > 0)
     fmt::print("disk        {} written, {} read\n", per_second(limits.disk_write_bytes_per_s, "B"),
                per_second(limits.disk_read_bytes_per_s, "B"));

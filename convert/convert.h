@@ -51,7 +51,9 @@ struct ConvertOptions {
   /// back the original's split.
   std::optional<uint64_t> max_shard_bytes;
   uint64_t memory =
-      256ull << 20;    ///< what the process may take, besides three times the headers that it reads
+      256ull << 20;  ///< what the process may take, besides three times the headers that it reads
+  /// Delete each file of the source once all that is in it is written, synced and read back.
+  bool delete_source = false;
   bool write = true;   ///< false: read, convert and hash, and keep nothing (--sink null)
   bool sha256 = true;  ///< of each file that is written, into its manifest
   unsigned threads =

@@ -13,6 +13,7 @@
 #include "convert/source_layout.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
+#include "formats/hf_folder/names.h"
 #include "formats/saved_model/stage_manifest.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/tf/lower_tf.h"
@@ -49,6 +50,7 @@ struct Plan {
   std::vector<SavedAsset> assets;       ///< of the whole, less the record, which is as long as the checkpoint
                                         ///< has tensors
   std::vector<std::string> ignored;     ///< tensors that a rule ignores
+  std::vector<std::string> tied;        ///< tied copies, and what they are compared with
   std::vector<std::string> remarks;
 };
 
@@ -234,6 +236,9 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   const Match found = match(plan->rules, *source.folder);
   TANDEM_CHECK(all_matched(source, found));
   for (const std::string& line : found.ignored) plan->remarks.push_back("not converted: " + line);
+  for (const RuleRow& row : plan->rules.rows)
+    if (std::ranges::count(found.tied, row.hf) > 0)
+      plan->tied.insert(plan->tied.end(), {row.hf, row.tied_to});
   TransformOptions transform;
   transform.dtype = options.dtype;
   transform.fp8_dtype = plan->model.dtype;
@@ -248,26 +253,52 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   return plan;
 }
 
-/// The tensors of a part in their order, in files of at most max_shard_bytes.
+/// The tensors of a part in their order, in files of at most max_shard_bytes, and of one file of the source
+/// where `file` says which one each belongs to.
 std::vector<DataShard> bundle_shards(const Plan& plan, const Part& part, uint64_t graph_bytes,
-                                     uint64_t max_shard_bytes) {
+                                     uint64_t max_shard_bytes,
+                                     const std::function<std::string(const TensorPlan&)>& file) {
   std::vector<DataShard> shards(1);
   shards.back().bytes = graph_bytes;
+  std::string before;
   for (const TensorPlan* tensor : part.tensors) {
     const TensorInfo* info = plan.tensors->find(tensor->tf);
     const uint64_t bytes = byte_count(info->dtype, info->shape).value();
     uint64_t begin = aligned(shards.back().bytes);
-    if (!shards.back().tensors.empty() && (bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
+    const std::string from = file ? file(*tensor) : std::string();
+    if (!shards.back().tensors.empty() &&
+        (from != before || bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
       shards.emplace_back();
       begin = 0;
     }
     shards.back().tensors.push_back(*info);
     shards.back().bytes = begin + bytes;
+    before = from;
   }
   return shards;
 }
 
 BundleEntry graph_entry(const Part& part) { return string_entry(std::string(kObjectGraphKey), part.graph); }
+
+/// What deletes the source must be able to keep all that was in it.
+Status may_delete(const OpenedModel& source, const ConvertOptions& options) {
+  if (!options.delete_source) return {};
+  if (std::ranges::count(source.folder->tensors(), DType::f8_e4m3, &TensorInfo::dtype) > 0)
+    return unsupported(
+               "convert_c11",
+               "--delete-source-as-done: fp8 weights become another type, and could not be made again")
+        .at(source.path);
+  if (options.layout == WeightLayout::source)
+    return usage("convert_c4",
+                 "--delete-source-as-done and --layout source: the output is the source's files");
+  if (!options.sha256)
+    return usage("convert_c4",
+                 "--delete-source-as-done reads files back by their SHA-256: leave out --no-sha256");
+  if (options.dtype || !options.write)
+    return usage("convert_c4",
+                 "--delete-source-as-done: the source could not be made again with --dtype or --sink null");
+  return {};
+}
 
 Status no_odd_stages(const ConvertOptions& options) {
   if (!options.stages) return {};
@@ -280,6 +311,39 @@ Status no_odd_stages(const ConvertOptions& options) {
   return {};
 }
 
+/// The file of the source that holds a tensor.
+std::string file_of(const OpenedModel& source, const std::string& tensor) {
+  const auto& shards = source.folder->weight_map();
+  const auto shard = shards.find(tensor);
+  return shard == shards.end() ? kSingleFile : shard->second;
+}
+
+/// The tensors of the source that one is made of, scales included.
+std::vector<std::string> sources_of(const TensorPlan& tensor, const HfFolder& folder) {
+  std::vector<std::string> names = tensor.hf;
+  for (const Step& step : tensor.row->steps)
+    if (const auto* blocks = std::get_if<BlockDequantize>(&step))
+      for (const std::string& name : tensor.hf)
+        if (folder.find(name + blocks->scale_suffix)) names.push_back(name + blocks->scale_suffix);
+  std::erase_if(names, [&](const std::string& name) { return !folder.find(name); });
+  return names;
+}
+
+/// The last file of the source, by name, that a tensor is made of.
+std::string last_file_of(const OpenedModel& source, const TensorPlan& tensor) {
+  std::string last;
+  for (const std::string& name : sources_of(tensor, *source.folder))
+    last = std::max(last, file_of(source, name));
+  return last;
+}
+
+/// The tensors in the order in which the last file that each is made of comes.
+void order_by_file(const OpenedModel& source, Part& part) {
+  std::map<const TensorPlan*, std::string> last;
+  for (const TensorPlan* tensor : part.tensors) last[tensor] = last_file_of(source, *tensor);
+  std::ranges::stable_sort(part.tensors, {}, [&](const TensorPlan* tensor) { return last[tensor]; });
+}
+
 class Forward : public Conversion {
  public:
   Forward(OpenedModel source, ConvertTarget target) : source_(std::move(source)), target_(target) {}
@@ -288,16 +352,18 @@ class Forward : public Conversion {
     pieces_ = piece_options(options);
     threads_ = options.threads;
     TANDEM_CHECK(no_odd_stages(options));
+    TANDEM_CHECK(may_delete(source_, options));
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
     TANDEM_CHECK(options.layout == WeightLayout::source ? shards_of_source(files, options)
                                                         : shards_of_our_own(options));
     TANDEM_TRY(inputs_, input_files(files, {&source_}, options.map_file));
-    return {};
+    return options.delete_source ? find_consumed(files) : Status{};
   }
 
   const std::vector<DataShard>& shards() const override { return shards_; }
   const std::vector<InputFile>& inputs() const override { return inputs_; }
+  const std::map<std::string, std::vector<size_t>>& consumed_files() const override { return consumed_; }
   std::string linked_file(size_t index) const override {
     return index < sources_.size() && place_ != Place::copy ? sources_[index].path : "";
   }
@@ -412,8 +478,13 @@ class Forward : public Conversion {
   Status shards_of_our_own(const ConvertOptions& options) {
     for (Part& part : plan_->parts) {
       part.begin = part.graph_shard = shards_.size();
+      std::function<std::string(const TensorPlan&)> file;
+      if (options.delete_source) {
+        order_by_file(source_, part);
+        file = [this](const TensorPlan& tensor) { return last_file_of(source_, tensor); };
+      }
       std::ranges::move(bundle_shards(*plan_, part, graph_entry(part).bytes,
-                                      options.max_shard_bytes.value_or(kDefaultShardBytes)),
+                                      options.max_shard_bytes.value_or(kDefaultShardBytes), file),
                         std::back_inserter(shards_));
       part.count = shards_.size() - part.begin;
     }
@@ -443,6 +514,46 @@ class Forward : public Conversion {
     return name_shards();
   }
 
+  /// Which tasks read which files. A file that holds anything else is not deleted, and said to stay.
+  Status find_consumed(const FileSystem& files) {
+    for (const Part& part : plan_->parts) {  // what could fail at the very end fails here
+      TANDEM_TRY(const tensorflow::SavedModel model, assemble(part.spec));
+      (void)model;
+    }
+    std::map<std::string, std::vector<std::string>> sources;  // of each tensor, with scales
+    for (const TensorPlan& tensor : plan_->plans) sources[tensor.tf] = sources_of(tensor, *source_.folder);
+    std::map<std::string, std::set<size_t>> readers;
+    std::set<std::string> carried;
+    for (size_t task = 0; task < shards_.size(); ++task)
+      for (const TensorInfo& info : shards_[task].tensors)
+        for (const std::string& name : sources.at(info.name)) {
+          readers[file_of(source_, name)].insert(task);
+          carried.insert(name);
+        }
+    std::set<std::string> stay;  // and what a tied copy is compared with when it is planned again
+    for (const TensorInfo& info : source_.folder->tensors())
+      if (!carried.contains(info.name)) stay.insert(file_of(source_, info.name));
+    for (const std::string& name : plan_->tied) stay.insert(file_of(source_, name));
+    for (const auto& [file, tasks] : readers) {
+      const std::string path = absolute_path(join(source_.path, file));
+      TANDEM_TRY(const std::string real, files.resolve(path));
+      TANDEM_TRY(const std::string folder, files.resolve(source_.path));
+      if (real != join(folder, file))
+        return usage("convert_c4", "--delete-source-as-done: the file is a link to {}", real)
+            .at(path)
+            .because("name the folder that holds the files themselves");
+      if (stay.contains(file))
+        plan_->remarks.push_back(fmt::format("stays: {} holds tensors that are not carried over", path));
+      else
+        consumed_[path] = {tasks.begin(), tasks.end()};
+    }
+    plan_->remarks.push_back(fmt::format(
+        "--delete-source-as-done: {} files of weights of {} are deleted, each once all that is in it was "
+        "written, synced and read back",
+        consumed_.size(), source_.path));
+    return {};
+  }
+
   Status name_shards() {
     for (const Part& part : plan_->parts) {
       if (part.count > kMaxShards)
@@ -465,6 +576,7 @@ class Forward : public Conversion {
   std::unique_ptr<Plan> plan_;
   std::vector<DataShard> shards_;
   std::vector<InputFile> inputs_;
+  std::map<std::string, std::vector<size_t>> consumed_;
 };
 
 }  // namespace

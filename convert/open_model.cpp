@@ -1,6 +1,7 @@
 #include "convert/open_model.h"
 
 #include "formats/saved_model/saved_model.h"
+#include "formats/saved_model/stage_bundles.h"
 
 namespace tandem {
 namespace {
@@ -93,18 +94,13 @@ Status open_hugging_face(const FileSystem& files, OpenedModel& opened, const HfF
 
 /// The folder keeps the side files of the whole; what each stage has of its own is for who loads it.
 Status open_stages(const FileSystem& files, OpenedModel& opened) {
-  const std::string path = join(opened.path, kStagesFile);
-  TANDEM_TRY(const std::string text, read_text(files, path));
-  auto manifest = stages_from_text(text);
-  if (!manifest.ok()) return std::move(manifest).error().at(path);
-  opened.stages = std::move(manifest).value();
-  std::vector<std::unique_ptr<TensorBundle>> bundles;
+  TANDEM_TRY(opened.stages, read_stages(files, opened.path));
   for (size_t stage = 0; stage < opened.stages->stages.size(); ++stage) {
     TANDEM_TRY(const SavedModelFolder folder,
                open_saved_model(files, join(opened.path, opened.stages->folder(stage))));
-    TANDEM_TRY(bundles.emplace_back(), TensorBundle::open(files, folder.variables_prefix));
+    (void)folder;  // its graph has been checked
   }
-  TANDEM_TRY(opened.bundle, TensorBundle::join(std::move(bundles)));
+  TANDEM_TRY(opened.bundle, open_stage_bundles(files, opened.path, *opened.stages));
   TANDEM_TRY(opened.side_files, read_side_files(files, opened.path));
   return {};
 }

@@ -14,7 +14,7 @@ class Parts(Case):
     def test_three_stages_verify_and_go_back_to_the_same_bytes(self):
         source, out = smollm2(), self.scratch / "stages"
         tandem("convert", source, out, "--stages", 3)
-        report = verify(f"hf:{source}", f"tf:{out}")
+        report = verify(f"hf:{source}", f"tf:{out}", "--levels", "weights,layer,module,model,generation", "--prompts", 4, "--max-new-tokens", 8)
         self.assertTrue(report["equal"], report)
         self.assertLessEqual({"weights", "layer", "module", "model", "generation"}, set(report["levels"]))
         asked = ("The capital of France is", "--max-new-tokens", 12, "--json")

@@ -30,7 +30,8 @@ class Stages(Case):
                 self.assertEqual((ends[0][0], ends[-1][1]), (0, c["num_hidden_layers"]))
                 self.assertEqual([begin for begin, _ in ends[1:]], [end for _, end in ends[:-1]])
                 self.assertEqual([stage["gives"] for stage in manifest["stages"]], ["hidden_states_out"] * 2 + ["logits"])
-                levels = verify(f"hf:{source}", f"tf:{out}")
+                asked = ("--levels", "weights,layer,module,model,generation", "--prompts", 4, "--max-new-tokens", 5)
+                levels = verify(f"hf:{source}", f"tf:{out}", *asked)
                 self.assertTrue(levels["equal"], levels)
                 self.assertEqual([name for name, level in levels["levels"].items() if not level["equal"]], [])
                 self.assertLessEqual({"weights", "layer", "module", "model", "generation"}, set(levels["levels"]))
@@ -102,7 +103,7 @@ class Stages(Case):
             source, out, _, _ = self.convert(c, 2, name)
             asked = ("--tokens", "1,5,9,2", "--max-new-tokens", 9, "--json")
             expected = tandem("run", source, *asked, "--engine", "torch").json["tokens"]
-            for flags in ((), ("--stream",), ("--compiled",), ("--engine", "torch")):
+            for flags in ((), ("--compiled",), ("--engine", "torch")):
                 with self.subTest(model=name, flags=flags):
                     self.assertEqual(tandem("run", out, *asked, *flags).json["tokens"], expected)
 
@@ -131,7 +132,7 @@ class Stages(Case):
         ):  # fmt: skip
             self.assertIn(says, tandem("convert", source, other, *flags, code=2).err)
         self.assertIn("--stages are for the way to TensorFlow", tandem("convert", out, other, "--stages", 2, code=2).err)
-        self.assertIn("name the folder with stages.json", tandem("convert", out / "stage-1-of-3", other, code=66).err)
+        self.assertIn("name the folder with stages.json", tandem("convert", out / "stage-1-of-3", other, code=65).err)
         # A tied table that was trained in one stage only.
         changed = weights(LLAMA)
         dtype, shape, data = changed["model.embed_tokens.weight"]

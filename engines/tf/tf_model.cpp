@@ -8,6 +8,7 @@
 #include "engines/tf/staged_model.h"
 #include "engines/tf/stream_graph.h"
 #include "formats/saved_model/saved_model.h"
+#include "formats/saved_model/stage_bundles.h"
 
 namespace tandem {
 namespace {
@@ -383,27 +384,25 @@ Result<std::unique_ptr<LoadedModel>> load_one(const TfApi& api, const std::strin
 }  // namespace
 
 Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words) {
-  const std::string path = word(words, "path"), manifest_path = join(path, kStagesFile);
+  const std::string path = word(words, "path");
   const bool stream = word(words, "stream") == "1", compiled = word(words, "compiled") == "1";
   if (stream) {
     give_freed_memory_back();
     // TensorFlow's own pool, made at the first tensor, keeps what it once had.
     setenv("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1", 1);
   }
-  TANDEM_TRY(const PathKind staged, real_files().kind(manifest_path));
+  TANDEM_TRY(const PathKind staged, real_files().kind(join(path, kStagesFile)));
   if (staged != PathKind::file) {
     TANDEM_TRY(std::unique_ptr<LoadedModel> model, load_one(api, path, words, compiled));
     return std::unique_ptr<ServedModel>(std::move(model));
   }
-  TANDEM_TRY(const std::string text, read_text(real_files(), manifest_path));
-  auto manifest = stages_from_text(text);
-  if (!manifest.ok()) return std::move(manifest).error().at(manifest_path);
+  TANDEM_TRY(const StageManifest manifest, read_stages(real_files(), path));
   std::vector<std::unique_ptr<LoadedModel>> stages;
-  for (size_t i = 0; i < manifest.value().stages.size(); ++i) {
-    TANDEM_TRY(stages.emplace_back(), load_one(api, join(path, manifest.value().folder(i)), words, false));
+  for (size_t i = 0; i < manifest.stages.size(); ++i) {
+    TANDEM_TRY(stages.emplace_back(), load_one(api, join(path, manifest.folder(i)), words, false));
   }
   const StepKind steps = stream ? StepKind::none : compiled ? StepKind::compiled : StepKind::growing;
-  return staged_model(api, manifest.value(), std::move(stages), steps);
+  return staged_model(api, manifest, std::move(stages), steps);
 }
 
 }  // namespace tandem
