@@ -17,6 +17,7 @@ constexpr const char* kOut = "out";
 constexpr const char* kDone = "done";
 constexpr const char* kTmp = "tmp";
 constexpr const char* kOld = "old";
+constexpr const char* kKept = "kept";
 
 }  // namespace
 
@@ -58,6 +59,11 @@ Result<WorkFolder> WorkFolder::open_alone(const FileSystem& files, const std::st
   if (target != PathKind::absent && !force) return already_there(work.output_);
   if (begun && known != plan) return missing("work_c2", "no task of this plan has been run").at(work.output_);
   if (before != PathKind::absent && known != plan) {
+    TANDEM_TRY(const std::vector<std::string> kept, WorkFolder::kept(files, output));
+    if (!kept.empty())
+      return exists("work_c3", "another conversion into this output has deleted parts of its source")
+          .at(work.work_)
+          .because("the command that began it goes on; what it made lies in this folder");
     work.replaced_ = known.has_value();
     TANDEM_CHECK(files.remove_all(work.work_));
   }
@@ -121,6 +127,23 @@ Status WorkFolder::put(const std::string& name, std::string_view text) const {
 
 Status WorkFolder::put_note(const std::string& name, std::string_view text) const {
   return put(join(kDone, name), text);
+}
+
+Status WorkFolder::keep(const std::string& name, std::string_view text) const {
+  TANDEM_CHECK(files_->make_directories(join(work_, kKept)));
+  TANDEM_CHECK(files_->sync_directory(work_));
+  return put(join(kKept, name), text);
+}
+
+Result<std::vector<std::string>> WorkFolder::kept(const FileSystem& files, const std::string& output) {
+  TANDEM_TRY(const std::string path, output_path(output));
+  const std::string folder = join(beside(path, "work"), kKept);
+  TANDEM_TRY(const PathKind there, files.kind(folder));
+  std::vector<std::string> paths;
+  if (there != PathKind::directory) return paths;
+  TANDEM_TRY(const std::vector<std::string> names, files.list(folder));
+  for (const std::string& name : names) paths.push_back(join(folder, name));
+  return paths;
 }
 
 Result<std::string> WorkFolder::fresh(const std::string& name) const {

@@ -7,6 +7,7 @@
 //     plan                 what is made, word for word; another plan starts from nothing
 //     out/                 files of the output, each whole (written in tmp/, synced, renamed)
 //     done/NAME            a note for each step, written after what it vouches for
+//     kept/                what cannot be had again: it keeps the folder for this plan alone
 //     tmp/                 files that are being written
 //     old                  the output that gives way, for an instant
 // At the end out/ is renamed to OUT. A kill at any point leaves either the old output or the new one, and all
@@ -52,6 +53,11 @@ class WorkFolder {
   Result<std::optional<std::string>> note(const std::string& name) const;
   /// Puts a note in place, whole. The step's files must be in place.
   Status put_note(const std::string& name, std::string_view text) const;
+  /// Puts a text in kept/, whole: what no other plan may remove. From then on the folder is this plan's until
+  /// the output is in place.
+  Status keep(const std::string& name, std::string_view text) const;
+  /// The paths of what is kept for an output; nothing if nobody works on it. Takes no lock.
+  static Result<std::vector<std::string>> kept(const FileSystem& files, const std::string& output);
   /// A name in tmp/ that no other process uses.
   Result<std::string> fresh(const std::string& name) const;
   /// Puts a file, closed, at a path inside out/.

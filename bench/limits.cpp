@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/signals.h"
 #include "bench/kernels.h"
 
@@ -65,6 +66,22 @@ Result<Rate> arithmetic_limit(int threads) {
   const double units = multiply_add(1) * static_cast<double>(kRounds) * threads;
   return rate_of_passes(
       {threads, kSeconds}, units, [](int) {}, [](int, size_t) { multiply_add(kRounds); });
+}
+
+/// What one thread hashes, of bytes that lie in its cache.
+Result<double> hash_limit() {
+  constexpr size_t kPiece = 1 << 20, kPieces = 32;
+  const std::vector<std::byte> piece(kPiece);
+  double best = 0;
+  for (int pass = 0; pass < kDiskPasses; ++pass) {
+    TANDEM_CHECK(not_stopped());
+    Sha256 hash;
+    const auto begin = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < kPieces; ++i) hash.update(piece);
+    if (hash.hex().size() != 64) return make_error(ErrorKind::bug, "bench_c2", "no hash");
+    best = std::max(best, static_cast<double>(kPiece * kPieces) / seconds_since(begin));
+  }
+  return best;
 }
 
 /// A file that has no name, and so never outlives the process.
@@ -220,6 +237,8 @@ Result<Limits> measure_limits(const LimitOptions& options) {
   TANDEM_TRY(const Rate arithmetic, arithmetic_limit(limits.threads));
   limits.float32_per_s = arithmetic.best;
   limits.float32_median = arithmetic.median;
+  step("hashing");
+  TANDEM_TRY(limits.sha256_bytes_per_s, hash_limit());
   if (options.disk_bytes == 0) return limits;
   step("disk");
   TANDEM_TRY(ScratchFile file, ScratchFile::make(options.folder));
@@ -237,7 +256,36 @@ Json to_json(const Limits& limits) {
               {"float32_operations_per_s", limits.float32_per_s},
               {"float32_median_operations_per_s", limits.float32_median},
               {"disk_write_bytes_per_s", limits.disk_write_bytes_per_s},
-              {"disk_read_bytes_per_s", limits.disk_read_bytes_per_s}};
+              {"disk_read_bytes_per_s", limits.disk_read_bytes_per_s},
+              {"sha256_bytes_per_s", limits.sha256_bytes_per_s}};
+}
+
+Result<Limits> limits_from_text(std::string_view text) {
+  TANDEM_TRY(const Json json, parse_json(text));
+  const auto wrong = [](std::string_view what) {
+    return corrupt("bench_c3", "not the limits of a machine: {}", what).because("tandem bench limits --json");
+  };
+  const auto speed = [&](const char* key) {
+    const auto value = json.find(key);
+    return value != json.end() && value->is_number() ? value->get<double>() : -1;
+  };
+  if (!json.is_object()) return wrong("no object");
+  Limits limits;
+  struct Field {
+    const char* key;
+    double* value;
+  };
+  for (const Field& field : {Field{"memory_read_bytes_per_s", &limits.memory_bytes_per_s},
+                             Field{"float32_operations_per_s", &limits.float32_per_s},
+                             Field{"disk_write_bytes_per_s", &limits.disk_write_bytes_per_s},
+                             Field{"disk_read_bytes_per_s", &limits.disk_read_bytes_per_s},
+                             Field{"sha256_bytes_per_s", &limits.sha256_bytes_per_s}}) {
+    *field.value = speed(field.key);
+    const bool older = field.value == &limits.sha256_bytes_per_s && !json.contains(field.key);
+    if (older) *field.value = 0;  // written before it was measured
+    if (!(*field.value >= 0)) return wrong(fmt::format("\"{}\" is no number from 0", field.key));
+  }
+  return limits;
 }
 
 }  // namespace tandem

@@ -28,8 +28,11 @@ struct Limits {
   double float32_median = 0;          ///< of the median pass
   double disk_write_bytes_per_s = 0;  ///< with fsync; 0: not measured
   double disk_read_bytes_per_s = 0;   ///< of a file dropped from the page cache; a host may still hold it
+  double sha256_bytes_per_s = 0;      ///< by one thread; 0: not measured
 };
 Json to_json(const Limits& limits);
+/// The text of `tandem bench limits --json`. Errors: json_c1..5; bench_c3 (corrupt) it is something else.
+Result<Limits> limits_from_text(std::string_view text);
 
 /// Best of many passes each (bench/passes.h). Errors: invalid (bench_c1) options out of range; io;
 /// unavailable (bench_c6) no memory, or stopped by a signal. The file on the disk is removed in every case.

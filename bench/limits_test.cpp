@@ -38,6 +38,23 @@ TEST(Limits, AreMeasuredAndPlausible) {
   EXPECT_LT(limits.value().float32_per_s, 1e13);
   EXPECT_GT(limits.value().disk_write_bytes_per_s, 1e5);
   EXPECT_GT(limits.value().disk_read_bytes_per_s, 1e5);
+  EXPECT_GT(limits.value().sha256_bytes_per_s, 1e6);
+  EXPECT_LT(limits.value().sha256_bytes_per_s, 1e11);
+}
+
+TEST(Limits, AreReadAsTheyAreWritten) {
+  Limits limits;
+  limits.disk_read_bytes_per_s = 2.5e9;
+  limits.sha256_bytes_per_s = 1e9;
+  EXPECT_EQ(limits_from_text(to_json(limits).dump()).value().disk_read_bytes_per_s, 2.5e9);
+  Json older = to_json(limits);
+  older.erase("sha256_bytes_per_s");
+  EXPECT_EQ(limits_from_text(older.dump()).value().sha256_bytes_per_s, 0);
+  older["disk_write_bytes_per_s"] = -1;
+  EXPECT_EQ(limits_from_text(older.dump()).error().message(),
+            "bench_c3: not the limits of a machine: \"disk_write_bytes_per_s\" is no number from 0 (tandem "
+            "bench limits --json)");
+  EXPECT_EQ(limits_from_text("[]").error().rule, "bench_c3");
 }
 
 TEST(Limits, TheBestPassIsNotSlowerThanTheMedian) {

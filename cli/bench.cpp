@@ -102,6 +102,7 @@ Result<int> limits_command(LimitFlags& flags, bool json) {
              per_second(limits.memory_median, "B"));
   fmt::print("arithmetic  {} of float32; median pass {}\n", per_second(limits.float32_per_s, "FLOP"),
              per_second(limits.float32_median, "FLOP"));
+  fmt::print("SHA-256     {} by one thread\n", per_second(limits.sha256_bytes_per_s, "B"));
   if (limits.disk_read_bytes_per_s > 0)
     fmt::print("disk        {} written, {} read\n", per_second(limits.disk_write_bytes_per_s, "B"),
                per_second(limits.disk_read_bytes_per_s, "B"));

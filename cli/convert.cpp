@@ -25,6 +25,11 @@ constexpr const char* kFooter =
     "several\n"
     "processes or machines at once: tandem plan, run-task and finalize.\n"
     "\n"
+    "On a disk without room for two copies, --delete-source-as-done deletes each file of SRC once all that "
+    "is in "
+    "it is written,\n"
+    "synced and read back. Kill it, and the same command goes on with what is left.\n"
+    "\n"
     "Examples:\n"
     "  tandem convert ./deepseek-llm-7b ./llm.savedmodel\n"
     "  tandem convert ./deepseek-v3 ./v3.savedmodel --dtype bfloat16\n"
@@ -35,6 +40,9 @@ constexpr const char* kFooter =
     "files\n"
     "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --inline      for tools that cannot see into "
     "functions\n"
+    "  tandem convert ./deepseek-v3 ./v3.stages --stages 16            16 SavedModels that hand hidden "
+    "states "
+    "on\n"
     "  tandem convert ./llm.savedmodel ./back\n"
     "  tandem convert ./v3.savedmodel ./back --like ./deepseek-v3      fp8 codes and scales remade\n"
     "  tandem convert ./trained/ckpt-7 ./back --like ./llm.savedmodel  a checkpoint saved by a training "
@@ -66,6 +74,9 @@ Result<int> convert_command(const Flags& flags, bool json) {
   options.write = flags.sink.empty();
   if (options.write == flags.convert.destination.empty())
     return usage("", "expected SRC and DST, or SRC and --sink null").because("see tandem convert --help");
+  if (options.delete_source)
+    fmt::print(stderr, "deleting the files of weights of {} one by one, as each is converted\n",
+               for_terminal(flags.convert.source));
   std::optional<Progress> progress("converting");
   options.progress = [&progress](uint64_t done, uint64_t total) -> Status {
     progress->show(done, total);

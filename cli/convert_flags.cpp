@@ -71,11 +71,15 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
                      "tensorflow (default), or source: no copy, the safetensors files are the model's data");
   command.add_option("--place", flags.place,
                      "With --layout source: hard-link (default), reflink or copy the files");
+  command.add_option("--stages", options.stages,
+                     "Make so many SavedModels of consecutive layers, each for a machine of its own");
   command.add_option("--memory", flags.memory,
                      "What the process may take, besides three times the headers (default 256MiB)");
   command.add_flag(
       "!--no-sha256", options.sha256,
       "Leave the SHA-256 of each file out of its manifest: CRC-32C alone, for disks faster than 2 GB/s");
+  command.add_flag("--delete-source-as-done", options.delete_source,
+                   "Delete each file of SRC once all that is in it is written, synced and read back");
   command.add_flag("--force", options.force, "Replace DST if it is a model");
   command.add_flag("--allow-tied-head", options.allow_tied_head,
                    "Tie a head that is missing though the config says untied");

@@ -30,6 +30,7 @@ struct Findings {
   size_t tensors = 0;
   uint64_t bytes = 0;
   std::vector<std::string> shards;
+  std::optional<StageManifest> stages;
   std::vector<std::string> remarks;
   std::vector<std::string> blocks;
 };
@@ -75,6 +76,7 @@ Result<Findings> find(const InspectOptions& options) {
   findings.remarks = opened.remarks();
   TANDEM_CHECK(count_tensors(opened.tensors(), findings));
   if (opened.folder) findings.shards = opened.folder->shards();
+  findings.stages = opened.stages;
   auto model = model_of(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}});
   if (model.ok())
     findings.model = std::move(model).value();
@@ -97,6 +99,7 @@ Json to_json(const Findings& findings) {
   json["bytes"] = findings.bytes;
   json["dtypes"] = findings.dtypes;
   json["shards"] = findings.shards;
+  if (findings.stages) json["stages"] = to_json(*findings.stages)["stages"];
   json["remarks"] = findings.remarks;
   json["blocks"] = findings.blocks;
   return json;
@@ -116,6 +119,13 @@ void print(const Findings& findings) {
       {"tensors", fmt::format("{} ({})", with_commas(findings.tensors), human_bytes(findings.bytes))});
   for (const auto& [dtype, count] : findings.dtypes) rows.push_back({"  " + dtype, with_commas(count)});
   if (!findings.shards.empty()) rows.push_back({"shards", with_commas(findings.shards.size())});
+  if (findings.stages)
+    for (size_t i = 0; i < findings.stages->stages.size(); ++i) {
+      const StageEntry& stage = findings.stages->stages[i];
+      rows.push_back(
+          {findings.stages->folder(i), fmt::format("layers {} to {} ({})", stage.first_layer,
+                                                   stage.end_layer - 1, human_bytes(stage.bytes))});
+    }
   for (const std::string& remark : findings.remarks) rows.push_back({"remark", remark});
   for (const std::string& block : findings.blocks) rows.push_back({"blocks", block});
   if (findings.blocks.empty()) rows.push_back({"blocks", "nothing"});

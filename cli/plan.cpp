@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 
+#include "bench/limits.h"
 #include "cli/convert_flags.h"
 #include "cli/progress.h"
 #include "convert/tasks.h"
@@ -12,7 +14,7 @@ namespace {
 
 struct PlanFlags {
   ConvertFlags convert;
-  std::string out;
+  std::string out, limits;
 };
 
 struct TaskFlags {
@@ -33,9 +35,14 @@ constexpr const char* kPlanFooter =
     "docs/scale.md has the\n"
     "whole story, with scripts for Slurm and Kubernetes.\n"
     "\n"
+    "--limits adds how long one process takes on the machine of that file (tandem bench limits --json), or "
+    "on this one with\n"
+    "--limits measure: some seconds, and a file of 256 MiB beside DST while it is measured.\n"
+    "\n"
     "Examples:\n"
     "  tandem plan ./deepseek-v3 ./v3.savedmodel\n"
     "  tandem plan ./deepseek-v3 ./v3.savedmodel --dtype bfloat16 --max-shard-size 20GB --out v3.plan.json\n"
+    "  tandem plan ./deepseek-v3 ./v3.savedmodel --limits cluster.json\n"
     "  tandem run-task v3.plan.json --task 0/2 & tandem run-task v3.plan.json --task 1/2 & wait\n"
     "  tandem finalize v3.plan.json\n";
 
@@ -67,6 +74,13 @@ constexpr const char* kFinalizeFooter =
     "  tandem finalize v3.plan.json\n"
     "  tandem finalize v3.plan.json --check        reads every file again first, and compares its SHA-256\n";
 
+/// "48 s", "35 min", "7.5 h"
+std::string in_words(double seconds) {
+  if (seconds < 120) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 1 : 0);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
 void print(const ConversionPlan& plan) {
   std::vector<std::vector<std::string>> rows{{"TASK", "FILE", "TENSORS", "BYTES"}};
   constexpr size_t kShown = 20;
@@ -81,12 +95,37 @@ void print(const ConversionPlan& plan) {
   fmt::print("{} {}, {}; disk {}; memory of one process {}\n", with_commas(tasks),
              tasks == 1 ? "task" : "tasks", human_bytes(plan.total_bytes()), human_bytes(plan.disk()),
              human_bytes(plan.peak_memory()));
+  if (!plan.time) return;
+  fmt::print("about {} of one process: reading {}, writing {}; hashing beside it {}\n",
+             in_words(plan.time->all()), in_words(plan.time->read), in_words(plan.time->write),
+             in_words(plan.time->hash));
+}
+
+/// The speed of the machine of --limits: a file, or this one.
+Result<MachineSpeed> speed_of(const PlanFlags& flags) {
+  Limits limits;
+  if (flags.limits == "measure") {
+    LimitOptions options;
+    options.disk_bytes = 256 << 20;
+    options.folder = std::filesystem::path(absolute_path(flags.convert.destination)).parent_path().string();
+    TANDEM_TRY(limits, measure_limits(options));
+  } else {
+    TANDEM_TRY(const std::string text, read_text(real_files(), flags.limits));
+    auto read = limits_from_text(text);
+    if (!read.ok()) return std::move(read).error().at(flags.limits);
+    limits = std::move(read).value();
+  }
+  return MachineSpeed{limits.disk_read_bytes_per_s, limits.disk_write_bytes_per_s, limits.sha256_bytes_per_s};
 }
 
 Result<int> plan_command(const PlanFlags& flags, bool json) {
   TANDEM_TRY(const ConvertOptions options, options_of(flags.convert));
-  TANDEM_TRY(const ConversionPlan plan,
+  TANDEM_TRY(ConversionPlan plan,
              plan_tasks(real_files(), flags.convert.source, flags.convert.destination, options));
+  if (!flags.limits.empty()) {
+    TANDEM_TRY(const MachineSpeed speed, speed_of(flags));
+    plan.time = estimated_time(plan, speed);
+  }
   const std::string text = to_json(plan).dump(1) + "\n";
   if (!flags.out.empty()) {
     Status written = replace_text(real_files(), flags.out, text);
@@ -186,6 +225,8 @@ void add_plan(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, session, "plan", "What a conversion would take, and its tasks, from headers alone", kPlanFooter);
   add_convert_flags(*command, flags->convert, true);
+  command->add_option("--limits", flags->limits,
+                      "Estimate the time: the file of tandem bench limits --json, or measure");
   command->add_option("--out", flags->out, "Write the plan, for run-task and finalize");
   command->callback([flags, &session] { session.outcome = plan_command(*flags, session.json); });
 }

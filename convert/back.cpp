@@ -94,6 +94,11 @@ Result<RuleTable> rules_of(const OpenedModel& source, const Plan& plan, const Co
 }
 
 Status find_origin(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
+  const bool has_config = source.side_files.contains("config.json");
+  if (!source.record && !has_config && source.side_files.contains(std::string(kContractFile)))
+    return unsupported("convert_c4", "one stage of a model does not go back by itself")
+        .at(source.path)
+        .because("name the folder with stages.json, which holds all of them");
   if (!source.record && !plan.like)
     return missing("convert_c4", "the model does not say where it comes from: it has no {}", kRecordFile)
         .at(source.path)
@@ -288,8 +293,10 @@ Status edit_config(Plan& plan) {
 Status refuse_odd_options(const ConvertOptions& options) {
   if (!options.like.empty() && options.dtype)
     return usage("convert_c4", "--like gives the dtypes: leave out --dtype");
-  if (options.layout != WeightLayout::tensorflow)
-    return usage("convert_c4", "--layout is for the way to TensorFlow");
+  if (options.layout != WeightLayout::tensorflow || options.stages)
+    return usage("convert_c4", "--layout and --stages are for the way to TensorFlow");
+  if (options.delete_source)
+    return usage("convert_c4", "--delete-source-as-done is for the way to TensorFlow");
   if (!options.map_file.empty() || options.allow_tied_head)
     return usage("convert_c4", "--map and --allow-tied-head are for the way to TensorFlow");
   return {};

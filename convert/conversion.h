@@ -54,6 +54,12 @@ class Conversion {
   /// The file that a shard is, where it need not be written: its name in the output is a link or a clone of
   /// it. Its sums come from write() without a file. Empty otherwise.
   virtual std::string linked_file(size_t) const { return {}; }
+  /// The files of the source that are not needed once some tasks are done, by absolute path, and these tasks:
+  /// those that read the file. Only where every tensor in it is carried over as it is.
+  virtual const std::map<std::string, std::vector<size_t>>& consumed_files() const {
+    static const std::map<std::string, std::vector<size_t>> none;
+    return none;
+  }
   /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer.
   virtual Status finish(const FileSystem& files, const std::string& folder,
                         const std::vector<WrittenShard>& written) const = 0;

@@ -37,6 +37,7 @@ struct ConvertOptions {
   Place place = Place::hard_link;  ///< with WeightLayout::source, how the files come to lie in the output
   DType compute = DType::f32;      ///< arithmetic of the SavedModel
   bool inlined = false;            ///< its serving_default is nodes of the main graph, without functions
+  std::optional<uint64_t> stages;  ///< so many SavedModels of consecutive layers; nothing: one of all
   std::string
       like;  ///< the model that this one came from: its dtypes, fp8 scales, carried tensors, side files
   std::string map_file;  ///< an edited structure map (tandem map --out)
@@ -51,7 +52,9 @@ struct ConvertOptions {
   /// back the original's split.
   std::optional<uint64_t> max_shard_bytes;
   uint64_t memory =
-      256ull << 20;    ///< what the process may take, besides three times the headers that it reads
+      256ull << 20;  ///< what the process may take, besides three times the headers that it reads
+  /// Delete each file of the source once all that is in it is written, synced and read back.
+  bool delete_source = false;
   bool write = true;   ///< false: read, convert and hash, and keep nothing (--sink null)
   bool sha256 = true;  ///< of each file that is written, into its manifest
   unsigned threads =

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "contract/check.h"
+#include "contract/stages.h"
 #include "contract/text.h"
 #include "convert/direction.h"
 #include "convert/match_report.h"
@@ -12,6 +13,8 @@
 #include "convert/source_layout.h"
 #include "convert/stored_frequencies.h"
 #include "convert/structure_map.h"
+#include "formats/hf_folder/names.h"
+#include "formats/saved_model/stage_manifest.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 #include "lower/tf/lower_tf.h"
 #include "rules/transform.h"
@@ -26,14 +29,28 @@ uint64_t aligned(uint64_t offset) {
   return (offset + kBundleAlignment - 1) / kBundleAlignment * kBundleAlignment;
 }
 
+/// One SavedModel of the output: all of it, or a stage.
+struct Part {
+  std::string folder;                      ///< inside the output; empty for the whole
+  std::vector<const TensorPlan*> tensors;  ///< in the order in which they lie
+  SavedModelSpec spec;
+  std::string graph;            ///< the checkpoint's object graph
+  size_t begin = 0, count = 0;  ///< its data shards among all
+  size_t graph_shard = 0;       ///< of these, the one that begins with the object graph
+};
+
 /// All that is decided before the first byte is written.
 struct Plan {
   Model model;
   RuleTable rules;
   std::unique_ptr<ToTensorFlow> tensors;
   std::vector<TensorPlan> plans;
-  SavedModelSpec spec;               ///< less the record, which is as long as the checkpoint has tensors
-  std::vector<std::string> ignored;  ///< tensors that a rule ignores
+  std::vector<Part> parts;
+  std::optional<StageManifest> stages;  ///< of several parts
+  std::vector<SavedAsset> assets;       ///< of the whole, less the record, which is as long as the checkpoint
+                                        ///< has tensors
+  std::vector<std::string> ignored;     ///< tensors that a rule ignores
+  std::vector<std::string> tied;        ///< tied copies, and what they are compared with
   std::vector<std::string> remarks;
 };
 
@@ -124,10 +141,6 @@ Record record_of(const OpenedModel& source, const RuleTable& rules, const std::v
   return record;
 }
 
-void add_asset(Plan& plan, std::string_view name, std::string content) {
-  plan.spec.assets.push_back({std::string(name), std::move(content)});
-}
-
 void remark_dtype(const OpenedModel& source, const ConvertOptions& options, Plan& plan) {
   if (options.dtype)
     plan.remarks.push_back(fmt::format("stored as {}, as --dtype asks", row(*options.dtype).long_name));
@@ -153,17 +166,60 @@ Status check_frequencies(const OpenedModel& source, const Contract& contract, co
   return {};
 }
 
-Status make_graph(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
+Status make_whole(const Contract& contract, bool inlined, Plan& plan) {
+  Part part;
+  TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
+                                            {.eos_token_ids = plan.model.eos_token_ids, .inlined = inlined}));
+  for (const TensorPlan& tensor : plan.plans) part.tensors.push_back(&tensor);
+  plan.parts.push_back(std::move(part));
+  return {};
+}
+
+/// The tensors of a stage: those of its weights; in the last also what the graph does not use (MTP).
+std::vector<const TensorPlan*> tensors_of(const Contract& stage, bool last, const Plan& plan) {
+  std::set<std::string_view> names;
+  for (const WeightEntry& weight : stage.weights) names.insert(weight.name);
+  std::vector<const TensorPlan*> tensors;
+  for (const TensorPlan& tensor : plan.plans)
+    if (tensor.row->in_graph ? names.contains(tensor.contract_name) : last) tensors.push_back(&tensor);
+  return tensors;
+}
+
+Status make_stages(const Contract& contract, uint64_t count, Plan& plan) {
+  TANDEM_TRY(const std::vector<LayerSpan> spans, stage_spans(contract, count));
+  plan.stages.emplace(StageManifest{plan.model.architecture, {}});
+  std::map<const TensorPlan*, int> stages_of;
+  for (const LayerSpan& span : spans) {
+    Part part;
+    TANDEM_TRY(const Contract stage, stage_of(contract, span));
+    TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans), {.layers = span}));
+    part.spec.assets.push_back({std::string(kContractFile), print(stage)});
+    part.tensors = tensors_of(stage, span == spans.back(), plan);
+    StageEntry entry{span.begin, span.end, 0, hidden_states_before(contract, span.begin)};
+    for (const TensorPlan* tensor : part.tensors) {
+      const TensorInfo& info = *plan.tensors->find(tensor->tf);
+      entry.bytes += byte_count(info.dtype, info.shape).value();
+      if (++stages_of[tensor] == 2)
+        plan.remarks.push_back(fmt::format("{} is in the first stage and in the last", tensor->tf));
+    }
+    plan.stages->stages.push_back(std::move(entry));
+    plan.parts.push_back(std::move(part));
+  }
+  for (size_t i = 0; i < plan.parts.size(); ++i) plan.parts[i].folder = plan.stages->folder(i);
+  return {};
+}
+
+Status make_graphs(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
   TANDEM_TRY(const Contract contract,
              plan.model.contract(plan.rules, options.compute, storage_of(*plan.tensors)));
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
-  TANDEM_TRY(plan.spec,
-             lower_to_tensorflow(contract, in_graph(plan.plans),
-                                 {.eos_token_ids = plan.model.eos_token_ids, .inlined = options.inlined}));
-  for (const auto& [name, content] : source.side_files) add_asset(plan, name, content);
-  add_asset(plan, kContractFile, print(contract));
+  TANDEM_CHECK(options.stages ? make_stages(contract, *options.stages, plan)
+                              : make_whole(contract, options.inlined, plan));
+  for (Part& part : plan.parts) part.graph = checkpoint_object_graph(part.spec);
+  for (const auto& [name, content] : source.side_files) plan.assets.push_back({name, content});
+  plan.assets.push_back({std::string(kContractFile), print(contract)});
   plan.ignored = ignored_names(found);
   return {};
 }
@@ -181,6 +237,9 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   const Match found = match(plan->rules, *source.folder);
   TANDEM_CHECK(all_matched(source, found));
   for (const std::string& line : found.ignored) plan->remarks.push_back("not converted: " + line);
+  for (const RuleRow& row : plan->rules.rows)
+    if (std::ranges::count(found.tied, row.hf) > 0)
+      plan->tied.insert(plan->tied.end(), {row.hf, row.tied_to});
   TransformOptions transform;
   transform.dtype = options.dtype;
   transform.fp8_dtype = plan->model.dtype;
@@ -191,27 +250,102 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   std::erase_if(plan->plans,
                 [&](const TensorPlan& tensor) { return !plan->tensors->find(tensor.tf); });  // optional ones
   remark_dtype(source, options, *plan);
-  TANDEM_CHECK(make_graph(source, found, options, *plan));
+  TANDEM_CHECK(make_graphs(source, found, options, *plan));
   return plan;
 }
 
-/// The tensors in their order, in files of at most max_shard_bytes.
-Result<std::vector<DataShard>> bundle_shards(const Plan& plan, uint64_t graph_bytes,
-                                             uint64_t max_shard_bytes) {
+/// The tensors of a part in their order, in files of at most max_shard_bytes, and of one file of the source
+/// where `file` says which one each belongs to.
+std::vector<DataShard> bundle_shards(const Plan& plan, const Part& part, uint64_t graph_bytes,
+                                     uint64_t max_shard_bytes,
+                                     const std::function<std::string(const TensorPlan&)>& file) {
   std::vector<DataShard> shards(1);
   shards.back().bytes = graph_bytes;
-  for (const TensorPlan& tensor : plan.plans) {
-    const TensorInfo* info = plan.tensors->find(tensor.tf);
-    TANDEM_TRY(const uint64_t bytes, byte_count(info->dtype, info->shape));
+  std::string before;
+  for (const TensorPlan* tensor : part.tensors) {
+    const TensorInfo* info = plan.tensors->find(tensor->tf);
+    const uint64_t bytes = byte_count(info->dtype, info->shape).value();
     uint64_t begin = aligned(shards.back().bytes);
-    if (!shards.back().tensors.empty() && (bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
+    const std::string from = file ? file(*tensor) : std::string();
+    if (!shards.back().tensors.empty() &&
+        (from != before || bytes > max_shard_bytes || begin > max_shard_bytes - bytes)) {
       shards.emplace_back();
       begin = 0;
     }
     shards.back().tensors.push_back(*info);
     shards.back().bytes = begin + bytes;
+    before = from;
   }
   return shards;
+}
+
+BundleEntry graph_entry(const Part& part) { return string_entry(std::string(kObjectGraphKey), part.graph); }
+
+/// What deletes the source must be able to keep all that was in it.
+Status may_delete(const OpenedModel& source, const ConvertOptions& options) {
+  if (!options.delete_source) return {};
+  if (std::ranges::count(source.folder->tensors(), DType::f8_e4m3, &TensorInfo::dtype) > 0)
+    return unsupported(
+               "convert_c11",
+               "--delete-source-as-done: fp8 weights become another type, and could not be made again")
+        .at(source.path);
+  if (options.layout == WeightLayout::source)
+    return usage("convert_c4",
+                 "--delete-source-as-done and --layout source: the output is the source's files");
+  if (!options.sha256)
+    return usage("convert_c4",
+                 "--delete-source-as-done reads files back by their SHA-256: leave out --no-sha256");
+  if (options.dtype || !options.write)
+    return usage("convert_c4",
+                 "--delete-source-as-done: the source could not be made again with --dtype or --sink null");
+  return {};
+}
+
+Status no_odd_stages(const ConvertOptions& options) {
+  if (!options.stages) return {};
+  if (options.to.value_or(ConvertTarget::saved_model) != ConvertTarget::saved_model)
+    return usage("convert_c4", "--stages makes SavedModels: leave out --to");
+  if (options.layout == WeightLayout::source)
+    return usage("convert_c4",
+                 "--stages and --layout source do not go together: the files of SRC hold layers of several "
+                 "stages");
+  if (options.inlined)
+    return usage("convert_c4",
+                 "--stages and --inline do not go together: a stage is called by its signatures");
+  return {};
+}
+
+/// The file of the source that holds a tensor.
+std::string file_of(const OpenedModel& source, const std::string& tensor) {
+  const auto& shards = source.folder->weight_map();
+  const auto shard = shards.find(tensor);
+  return shard == shards.end() ? kSingleFile : shard->second;
+}
+
+/// The tensors of the source that one is made of, scales included.
+std::vector<std::string> sources_of(const TensorPlan& tensor, const HfFolder& folder) {
+  std::vector<std::string> names = tensor.hf;
+  for (const Step& step : tensor.row->steps)
+    if (const auto* blocks = std::get_if<BlockDequantize>(&step))
+      for (const std::string& name : tensor.hf)
+        if (folder.find(name + blocks->scale_suffix)) names.push_back(name + blocks->scale_suffix);
+  std::erase_if(names, [&](const std::string& name) { return !folder.find(name); });
+  return names;
+}
+
+/// The last file of the source, by name, that a tensor is made of.
+std::string last_file_of(const OpenedModel& source, const TensorPlan& tensor) {
+  std::string last;
+  for (const std::string& name : sources_of(tensor, *source.folder))
+    last = std::max(last, file_of(source, name));
+  return last;
+}
+
+/// The tensors in the order in which the last file that each is made of comes.
+void order_by_file(const OpenedModel& source, Part& part) {
+  std::map<const TensorPlan*, std::string> last;
+  for (const TensorPlan* tensor : part.tensors) last[tensor] = last_file_of(source, *tensor);
+  std::ranges::stable_sort(part.tensors, {}, [&](const TensorPlan* tensor) { return last[tensor]; });
 }
 
 class Forward : public Conversion {
@@ -221,17 +355,19 @@ class Forward : public Conversion {
   Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
     pieces_ = piece_options(options);
     threads_ = options.threads;
+    TANDEM_CHECK(no_odd_stages(options));
+    TANDEM_CHECK(may_delete(source_, options));
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
-    graph_ = checkpoint_object_graph(plan_->spec);
     TANDEM_CHECK(options.layout == WeightLayout::source ? shards_of_source(files, options)
                                                         : shards_of_our_own(options));
     TANDEM_TRY(inputs_, input_files(files, {&source_}, options.map_file));
-    return {};
+    return options.delete_source ? find_consumed(files) : Status{};
   }
 
   const std::vector<DataShard>& shards() const override { return shards_; }
   const std::vector<InputFile>& inputs() const override { return inputs_; }
+  const std::map<std::string, std::vector<size_t>>& consumed_files() const override { return consumed_; }
   std::string linked_file(size_t index) const override {
     return index < sources_.size() && place_ != Place::copy ? sources_[index].path : "";
   }
@@ -241,10 +377,11 @@ class Forward : public Conversion {
     const DataShard& shard = shards_[index];
     if (index < sources_.size())
       return write_source_shard(*files_, shard, sources_[index], threads_, std::move(file), on_bytes);
+    const Part& part = part_of(index);
     const WatchedSource watched(*plan_->tensors, on_bytes);
     if (!file) file = std::make_unique<NullFile>();
-    BundleShardWriter writer(std::move(file), static_cast<uint32_t>(index), pieces_);
-    if (index == graph_shard_) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), graph_));
+    BundleShardWriter writer(std::move(file), static_cast<uint32_t>(index - part.begin), pieces_);
+    if (index == part.graph_shard) TANDEM_CHECK(writer.add_string(std::string(kObjectGraphKey), part.graph));
     std::vector<uint32_t> crcs;
     for (const TensorInfo& tensor : shard.tensors) {
       TANDEM_CHECK(writer.add(
@@ -252,7 +389,7 @@ class Forward : public Conversion {
           [&](uint64_t offset, std::span<std::byte> out) { return watched.read(tensor.name, offset, out); }));
     }
     TANDEM_TRY(FileSums sums, writer.close());
-    const size_t first = index == graph_shard_ ? 1 : 0;  // behind the object graph
+    const size_t first = index == part.graph_shard ? 1 : 0;  // behind the object graph
     for (const BundleEntry& entry : std::span(writer.entries()).subspan(first))
       crcs.push_back(unmask_crc(entry.masked_crc));
     return written_shard(shard, std::move(sums), crcs,
@@ -261,14 +398,20 @@ class Forward : public Conversion {
 
   Status finish(const FileSystem& files, const std::string& folder,
                 const std::vector<WrittenShard>& written) const override {
-    TANDEM_CHECK(write_bundle_index(files, join(folder, prefix()), static_cast<uint32_t>(shards_.size()),
-                                    entries(written)));
-    SavedModelSpec spec = plan_->spec;
-    spec.assets.push_back(
-        {std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
-    if (target_ == ConvertTarget::saved_model) return write_saved_model(files, folder, spec);
-    for (const SavedAsset& asset : spec.assets)
+    std::vector<SavedAsset> assets = plan_->assets;
+    assets.push_back({std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
+    for (const Part& part : plan_->parts) {
+      TANDEM_CHECK(write_bundle_index(files, join(folder, prefix(part)), static_cast<uint32_t>(part.count),
+                                      entries(part, written)));
+      if (target_ == ConvertTarget::checkpoint) continue;
+      SavedModelSpec spec = part.spec;
+      if (!plan_->stages) spec.assets.insert(spec.assets.end(), assets.begin(), assets.end());
+      TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), spec));
+    }
+    if (target_ == ConvertTarget::saved_model && !plan_->stages) return {};
+    for (const SavedAsset& asset : assets)
       TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
+    if (plan_->stages) return write_text(files, join(folder, kStagesFile), to_text(*plan_->stages));
     return write_text(files, join(folder, "checkpoint"),
                       fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n",
                                   kCheckpointName));
@@ -281,8 +424,9 @@ class Forward : public Conversion {
     ConvertReport report;
     report.architecture = plan_->model.architecture;
     report.from = name(source_.format);
-    report.to =
-        name(target_ == ConvertTarget::checkpoint ? ModelFormat::checkpoint : ModelFormat::saved_model);
+    report.to = name(plan_->stages                          ? ModelFormat::staged
+                     : target_ == ConvertTarget::checkpoint ? ModelFormat::checkpoint
+                                                            : ModelFormat::saved_model);
     report.remarks = plan_->remarks;
     for (const TensorPlan& tensor : plan_->plans) {
       const TensorInfo* info = plan_->tensors->find(tensor.tf);
@@ -298,29 +442,39 @@ class Forward : public Conversion {
   }
 
   uint64_t rest_bytes() const override {
-    uint64_t bytes = 4 * graph_.size();  // the index, and the graph beside it
-    for (const SavedAsset& asset : plan_->spec.assets) bytes += asset.content.size();
+    uint64_t bytes = 1 << 20;
+    for (const Part& part : plan_->parts) {
+      bytes += 4 * part.graph.size();  // the index, and the graph beside it
+      for (const SavedAsset& asset : part.spec.assets) bytes += asset.content.size();
+    }
+    for (const SavedAsset& asset : plan_->assets) bytes += asset.content.size();
     for (const TensorInfo& info : source_.folder->tensors()) bytes += info.name.size() + 150;  // the record
-    return bytes + (1 << 20);
+    return bytes;
   }
 
  private:
-  std::string prefix() const {
-    return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName) : "variables/variables";
+  std::string prefix(const Part& part) const {
+    return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName)
+                                                : join(part.folder, "variables/variables");
   }
-  BundleEntry graph_entry() const { return string_entry(std::string(kObjectGraphKey), graph_); }
 
-  std::vector<BundleEntry> entries(const std::vector<WrittenShard>& written) const {
-    std::vector<BundleEntry> entries{graph_entry()};
-    entries.front().shard = static_cast<uint32_t>(graph_shard_);
-    for (size_t i = 0; i < shards_.size(); ++i) {
-      uint64_t end = i == graph_shard_ ? entries.front().bytes : 0;
+  const Part& part_of(size_t shard) const {
+    return *std::ranges::find_if(plan_->parts,
+                                 [&](const Part& part) { return shard < part.begin + part.count; });
+  }
+
+  std::vector<BundleEntry> entries(const Part& part, const std::vector<WrittenShard>& written) const {
+    std::vector<BundleEntry> entries{graph_entry(part)};
+    entries.front().shard = static_cast<uint32_t>(part.graph_shard - part.begin);
+    for (size_t i = part.begin; i < part.begin + part.count; ++i) {
+      uint64_t end = i == part.graph_shard ? entries.front().bytes : 0;
       for (size_t j = 0; j < shards_[i].tensors.size(); ++j) {
         const TensorInfo& info = shards_[i].tensors[j];
         const uint64_t bytes = byte_count(info.dtype, info.shape).value();
         const uint64_t begin = i < sources_.size() ? sources_[i].offsets[j] : aligned(end);
         entries.push_back({value_key(info.name), row(info.dtype).tensorflow, info.shape,
-                           static_cast<uint32_t>(i), begin, bytes, mask_crc(written[i].tensors[j].crc32c)});
+                           static_cast<uint32_t>(i - part.begin), begin, bytes,
+                           mask_crc(written[i].tensors[j].crc32c)});
         end = begin + bytes;
       }
     }
@@ -328,8 +482,18 @@ class Forward : public Conversion {
   }
 
   Status shards_of_our_own(const ConvertOptions& options) {
-    TANDEM_TRY(shards_, bundle_shards(*plan_, graph_entry().bytes,
-                                      options.max_shard_bytes.value_or(kDefaultShardBytes)));
+    for (Part& part : plan_->parts) {
+      part.begin = part.graph_shard = shards_.size();
+      std::function<std::string(const TensorPlan&)> file;
+      if (options.delete_source) {
+        order_by_file(source_, part);
+        file = [this](const TensorPlan& tensor) { return last_file_of(source_, tensor); };
+      }
+      std::ranges::move(bundle_shards(*plan_, part, graph_entry(part).bytes,
+                                      options.max_shard_bytes.value_or(kDefaultShardBytes), file),
+                        std::back_inserter(shards_));
+      part.count = shards_.size() - part.begin;
+    }
     return name_shards();
   }
 
@@ -343,8 +507,10 @@ class Forward : public Conversion {
     place_ = options.place;
     TANDEM_CHECK(source_shards(files, source_, plan_->rules, plan_->plans, *plan_->tensors, options.limits,
                                shards_, sources_));
-    shards_.push_back({{}, {}, graph_entry().bytes});
-    graph_shard_ = shards_.size() - 1;
+    Part& whole = plan_->parts.front();
+    shards_.push_back({{}, {}, graph_entry(whole).bytes});
+    whole.count = shards_.size();
+    whole.graph_shard = shards_.size() - 1;
     constexpr std::string_view kPlaced[] = {
         "are hard links to the files of SRC: who writes into one changes the other",
         "are clones of the files of SRC, which share their blocks until one is written to",
@@ -354,12 +520,55 @@ class Forward : public Conversion {
     return name_shards();
   }
 
+  /// Which tasks read which files. A file that holds anything else is not deleted, and said to stay.
+  Status find_consumed(const FileSystem& files) {
+    for (const Part& part : plan_->parts) {  // what could fail at the very end fails here
+      TANDEM_TRY(const tensorflow::SavedModel model, assemble(part.spec));
+      (void)model;
+    }
+    std::map<std::string, std::vector<std::string>> sources;  // of each tensor, with scales
+    for (const TensorPlan& tensor : plan_->plans) sources[tensor.tf] = sources_of(tensor, *source_.folder);
+    std::map<std::string, std::set<size_t>> readers;
+    std::set<std::string> carried;
+    for (size_t task = 0; task < shards_.size(); ++task)
+      for (const TensorInfo& info : shards_[task].tensors)
+        for (const std::string& name : sources.at(info.name)) {
+          readers[file_of(source_, name)].insert(task);
+          carried.insert(name);
+        }
+    std::set<std::string> stay;  // and what a tied copy is compared with when it is planned again
+    for (const TensorInfo& info : source_.folder->tensors())
+      if (!carried.contains(info.name)) stay.insert(file_of(source_, info.name));
+    for (const std::string& name : plan_->tied) stay.insert(file_of(source_, name));
+    for (const auto& [file, tasks] : readers) {
+      const std::string path = absolute_path(join(source_.path, file));
+      TANDEM_TRY(const std::string real, files.resolve(path));
+      TANDEM_TRY(const std::string folder, files.resolve(source_.path));
+      if (real != join(folder, file))
+        return usage("convert_c4", "--delete-source-as-done: the file is a link to {}", real)
+            .at(path)
+            .because("name the folder that holds the files themselves");
+      if (stay.contains(file))
+        plan_->remarks.push_back(fmt::format("stays: {} holds tensors that are not carried over", path));
+      else
+        consumed_[path] = {tasks.begin(), tasks.end()};
+    }
+    plan_->remarks.push_back(fmt::format(
+        "--delete-source-as-done: {} files of weights of {} are deleted, each once all that is in it was "
+        "written, synced and read back",
+        consumed_.size(), source_.path));
+    return {};
+  }
+
   Status name_shards() {
-    if (shards_.size() > kMaxShards)
-      return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", shards_.size(), kMaxShards)
-          .because("a larger --max-shard-size makes fewer");
-    const auto count = static_cast<uint32_t>(shards_.size());
-    for (uint32_t i = 0; i < count; ++i) shards_[i].file = bundle_shard_name(prefix(), i, count);
+    for (const Part& part : plan_->parts) {
+      if (part.count > kMaxShards)
+        return invalid("convert_c4", "{} data shards, TensorFlow knows {} at most", part.count, kMaxShards)
+            .because("a larger --max-shard-size makes fewer");
+      const auto count = static_cast<uint32_t>(part.count);
+      for (uint32_t i = 0; i < count; ++i)
+        shards_[part.begin + i].file = bundle_shard_name(prefix(part), i, count);
+    }
     return {};
   }
 
@@ -370,11 +579,10 @@ class Forward : public Conversion {
   PieceOptions pieces_;
   unsigned threads_ = 1;
   std::vector<SourceShard> sources_;  ///< the first shards, if they are files of the source
-  size_t graph_shard_ = 0;            ///< the shard that begins with the object graph
   std::unique_ptr<Plan> plan_;
-  std::string graph_;
   std::vector<DataShard> shards_;
   std::vector<InputFile> inputs_;
+  std::map<std::string, std::vector<size_t>> consumed_;
 };
 
 }  // namespace

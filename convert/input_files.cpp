@@ -54,14 +54,25 @@ Status add_folder(const FileSystem& files, const OpenedModel& model, std::vector
   return {};
 }
 
+Status add_stages(const FileSystem& files, const OpenedModel& model, std::vector<InputFile>& found) {
+  TANDEM_CHECK(add(files, join(model.path, kStagesFile), Hashed::whole, found));
+  for (size_t stage = 0; stage < model.stages->stages.size(); ++stage)
+    TANDEM_CHECK(add(files, join(join(model.path, model.stages->folder(stage)), "saved_model.pb"),
+                     Hashed::whole, found));
+  for (const auto& [name, content] : model.side_files)
+    TANDEM_CHECK(add(files, join(model.path, name), Hashed::whole, found));
+  return {};
+}
+
 Status add_bundle(const FileSystem& files, const OpenedModel& model, std::vector<InputFile>& found) {
-  std::set<std::string> shards;
+  std::set<std::string> shards, indices;
   for (const BundleExtent& extent : model.bundle->extents()) shards.insert(extent.file);
-  for (const std::string& shard : shards) TANDEM_CHECK(add(files, shard, Hashed::nothing, found));
-  if (!shards.empty()) {
-    const std::string& data = *shards.begin();
-    TANDEM_CHECK(add(files, data.substr(0, data.rfind(".data-")) + ".index", Hashed::whole, found));
+  for (const std::string& shard : shards) {
+    TANDEM_CHECK(add(files, shard, Hashed::nothing, found));
+    indices.insert(shard.substr(0, shard.rfind(".data-")) + ".index");
   }
+  for (const std::string& index : indices) TANDEM_CHECK(add(files, index, Hashed::whole, found));
+  if (model.format == ModelFormat::staged) return add_stages(files, model, found);
   if (model.format != ModelFormat::saved_model) return {};
   TANDEM_CHECK(add(files, join(model.path, "saved_model.pb"), Hashed::whole, found));
   for (const auto& [name, content] : model.side_files)

@@ -1,6 +1,7 @@
 #include "convert/open_model.h"
 
 #include "formats/saved_model/saved_model.h"
+#include "formats/saved_model/stage_bundles.h"
 
 namespace tandem {
 namespace {
@@ -23,15 +24,17 @@ std::string hint_for_hub_cache(const FileSystem& files, const std::string& path)
 }
 
 Result<ModelFormat> detect_folder(const FileSystem& files, const std::string& path) {
+  const bool staged = is_there(files, join(path, kStagesFile));
   const bool saved_model =
       is_there(files, join(path, "saved_model.pb")) || is_there(files, join(path, "saved_model.pbtxt"));
   const bool safetensors = is_there(files, join(path, "model.safetensors")) ||
                            is_there(files, join(path, "model.safetensors.index.json"));
   const bool checkpoint = is_there(files, join(path, "checkpoint"));
-  if (safetensors && (saved_model || checkpoint))
+  if (safetensors && (saved_model || staged || checkpoint))
     return corrupt("T7", "the folder holds a Hugging Face checkpoint and a TensorFlow model")
         .at(path)
         .because("two conversions into one folder; name one with its files alone");
+  if (staged) return ModelFormat::staged;
   if (saved_model) return ModelFormat::saved_model;
   if (safetensors) return ModelFormat::hf_folder;
   if (checkpoint) return ModelFormat::checkpoint;
@@ -89,8 +92,23 @@ Status open_hugging_face(const FileSystem& files, OpenedModel& opened, const HfF
   return {};
 }
 
+/// The folder keeps the side files of the whole; what each stage has of its own is for who loads it.
+Status open_stages(const FileSystem& files, OpenedModel& opened) {
+  TANDEM_TRY(opened.stages, read_stages(files, opened.path));
+  for (size_t stage = 0; stage < opened.stages->stages.size(); ++stage) {
+    TANDEM_TRY(const SavedModelFolder folder,
+               open_saved_model(files, join(opened.path, opened.stages->folder(stage))));
+    (void)folder;  // its graph has been checked
+  }
+  TANDEM_TRY(opened.bundle, open_stage_bundles(files, opened.path, *opened.stages));
+  TANDEM_TRY(opened.side_files, read_side_files(files, opened.path));
+  return {};
+}
+
 Status open_tensorflow(const FileSystem& files, OpenedModel& opened) {
-  if (opened.format == ModelFormat::saved_model) {
+  if (opened.format == ModelFormat::staged) {
+    TANDEM_CHECK(open_stages(files, opened));
+  } else if (opened.format == ModelFormat::saved_model) {
     TANDEM_TRY(SavedModelFolder folder, open_saved_model(files, opened.path));
     opened.side_files = std::move(folder.assets);
     TANDEM_TRY(opened.bundle, TensorBundle::open(files, folder.variables_prefix));
@@ -113,6 +131,14 @@ Status open_tensorflow(const FileSystem& files, OpenedModel& opened) {
   return {};
 }
 
+const char* hint_for_config(const OpenedModel& opened) {
+  if (opened.format == ModelFormat::safetensors)
+    return "a model is described by its config: name the folder that holds both";
+  if (opened.format == ModelFormat::saved_model && opened.side_files.contains(std::string(kContractFile)))
+    return "one stage of a model? name the folder with stages.json";
+  return "a model is described by its config";
+}
+
 }  // namespace
 
 std::span<const std::string_view> side_file_names() { return kSideFiles; }
@@ -125,6 +151,8 @@ std::string_view name(ModelFormat format) {
       return "safetensors file";
     case ModelFormat::saved_model:
       return "SavedModel";
+    case ModelFormat::staged:
+      return "SavedModel in stages";
     case ModelFormat::checkpoint:
       return "TensorFlow checkpoint";
   }
@@ -161,11 +189,7 @@ Result<OpenedModel> open_model(const FileSystem& files, const std::string& path,
 
 Result<Model> model_of(const OpenedModel& opened, const ArchOptions& options) {
   if (opened.config.is_null())
-    return missing("open_c2", "there is no config.json")
-        .at(opened.path)
-        .because(opened.format == ModelFormat::safetensors
-                     ? "a model is described by its config: name the folder that holds both"
-                     : "a model is described by its config");
+    return missing("open_c2", "there is no config.json").at(opened.path).because(hint_for_config(opened));
   auto model = make_model(opened.config, options);
   if (model.ok()) return model;
   Error error = std::move(model).error();

@@ -7,15 +7,23 @@
 #include "arch/architecture.h"
 #include "convert/record.h"
 #include "formats/hf_folder/hf_folder.h"
+#include "formats/saved_model/stage_manifest.h"
 #include "formats/tensor_bundle/tensor_bundle.h"
 
 namespace tandem {
 
 /// The one list of what a path can be.
-enum class ModelFormat { hf_folder, safetensors, saved_model, checkpoint };
+enum class ModelFormat {
+  hf_folder,
+  safetensors,
+  saved_model,
+  staged,  ///< several SavedModels of consecutive layers (formats/saved_model/stage_manifest.h)
+  checkpoint
+};
 std::string_view name(ModelFormat format);  ///< "Hugging Face folder", ...
 inline bool is_tensorflow(ModelFormat format) {
-  return format == ModelFormat::saved_model || format == ModelFormat::checkpoint;
+  return format == ModelFormat::saved_model || format == ModelFormat::staged ||
+         format == ModelFormat::checkpoint;
 }
 
 /// What lies at a path, judged by file names only (its bytes are checked when it is opened).
@@ -33,6 +41,7 @@ struct OpenedModel {
   std::unique_ptr<TensorBundle> bundle;           ///< TensorFlow side, or null
   std::map<std::string, std::string> side_files;  ///< name to content: config.json, tokenizer.json, ...
   std::optional<Record> record;                   ///< of a converted model
+  std::optional<StageManifest> stages;            ///< of a model in stages, whose bundle is all of theirs
   Json config;                                    ///< null if there is none
 
   const TensorSource& tensors() const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "convert/retire_source.h"
+
 namespace tandem {
 namespace {
 
@@ -25,6 +27,8 @@ Json to_json(const ConvertOptions& options) {
               {"inline", options.inlined},
               {"layout", options.layout == WeightLayout::source ? "source" : "tensorflow"},
               {"place", place_name(options.place)},
+              {"stages", options.stages ? Json(*options.stages) : Json()},
+              {"delete_source", options.delete_source},
               {"like", options.like},
               {"map", options.map_file},
               {"force", options.force},
@@ -123,6 +127,7 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   options.like = fields.text("like");
   options.map_file = fields.text("map");
   options.force = fields.boolean("force");
+  options.delete_source = fields.boolean("delete_source");
   options.allow_tied_head = fields.boolean("allow_tied_head");
   options.without_mtp = fields.boolean("without_mtp");
   options.strict = fields.boolean("strict");
@@ -134,12 +139,15 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   }
   options.limits.max_header_bytes = fields.size("max_header_bytes");
   options.limits.max_tensors = fields.size("max_tensors");
-  if (const Json* most = fields.any("max_shard_bytes"); most && !most->is_null()) {
-    if (most->is_number_unsigned() && *most != 0)
-      options.max_shard_bytes = most->get<uint64_t>();
-    else
-      fields.wrong("\"max_shard_bytes\" is no whole number from 1");
-  }
+  const auto count = [&](const char* key) -> std::optional<uint64_t> {
+    const Json* value = fields.any(key);
+    if (!value || value->is_null()) return {};
+    if (value->is_number_unsigned() && *value != 0) return value->get<uint64_t>();
+    fields.wrong(fmt::format("\"{}\" is no whole number from 1", key));
+    return {};
+  };
+  options.max_shard_bytes = count("max_shard_bytes");
+  options.stages = count("stages");
   options.memory = fields.size("memory");
   options.sha256 = fields.boolean("sha256");
   TANDEM_CHECK(fields.done());
@@ -181,6 +189,7 @@ uint64_t ConversionPlan::total_bytes() const {
 }
 
 uint64_t ConversionPlan::disk() const {
+  if (options.delete_source) return beside_source + rest_bytes;
   const bool linked = options.layout == WeightLayout::source && options.place != Place::copy;
   // The last task's file is our own; the others are those of the source.
   const uint64_t weights = !linked ? total_bytes() : tasks.empty() ? 0 : tasks.back().bytes;
@@ -195,14 +204,34 @@ uint64_t ConversionPlan::peak_memory() const {
 
 ConversionPlan plan_of(const Conversion& conversion, const std::string& source,
                        const std::string& destination, const ConvertOptions& options) {
-  ConversionPlan plan{absolute_path(source),  absolute_path(destination), options, conversion.inputs(), {},
-                      conversion.rest_bytes()};
+  ConversionPlan plan;
+  plan.source = absolute_path(source);
+  plan.destination = absolute_path(destination);
+  plan.options = options;
+  plan.inputs = conversion.inputs();
+  plan.rest_bytes = conversion.rest_bytes();
   plan.options.like = absolute_path(options.like);
   plan.options.map_file = absolute_path(options.map_file);
   plan.options.progress = nullptr;
   for (const DataShard& shard : conversion.shards())
     plan.tasks.push_back({shard.file, shard.tensors.size(), shard.bytes});
+  if (options.delete_source)
+    plan.beside_source = disk_beside_source(conversion, std::vector<bool>(plan.tasks.size()));
   return plan;
+}
+
+TimeEstimate estimated_time(const ConversionPlan& plan, const MachineSpeed& speed) {
+  const auto seconds = [](uint64_t bytes, double bytes_per_s) {
+    return bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : 0;
+  };
+  uint64_t read = 0;
+  for (const InputFile& input : plan.inputs) read += input.bytes;
+  return {seconds(read, speed.disk_read), seconds(plan.disk(), speed.disk_write),
+          seconds(plan.total_bytes(), speed.sha256)};
+}
+
+Json to_json(const TimeEstimate& time) {
+  return Json{{"seconds", time.all()}, {"read", time.read}, {"write", time.write}, {"hash", time.hash}};
 }
 
 Json to_json(const ConversionPlan& plan) {
@@ -218,8 +247,9 @@ Json to_json(const ConversionPlan& plan) {
   return Json{{"tandem_plan", kVersion},           {"source", plan.source},
               {"destination", plan.destination},   {"options", to_json(plan.options)},
               {"bytes", plan.total_bytes()},       {"disk", plan.disk()},
-              {"peak_memory", plan.peak_memory()}, {"rest_bytes", plan.rest_bytes},
-              {"inputs", std::move(inputs)},       {"tasks", std::move(tasks)}};
+              {"peak_memory", plan.peak_memory()}, {"time", plan.time ? to_json(*plan.time) : Json()},
+              {"rest_bytes", plan.rest_bytes},     {"inputs", std::move(inputs)},
+              {"tasks", std::move(tasks)}};
 }
 
 Result<ConversionPlan> plan_from_text(std::string_view text) {
@@ -234,6 +264,7 @@ Result<ConversionPlan> plan_from_text(std::string_view text) {
     TANDEM_TRY(plan.options, options_from_json(*options));
   }
   for (const char* derived : {"bytes", "disk", "peak_memory"}) (void)fields.size(derived);
+  (void)fields.any("time");  // of the machine that planned; who carries it out needs none
   plan.rest_bytes = fields.size("rest_bytes");
   for (const Json& entry : fields.list("inputs")) {
     TANDEM_TRY(InputFile input, input_from_json(entry, plan.inputs.size()));
@@ -252,6 +283,7 @@ std::string identity(const ConversionPlan& plan) {
   ConversionPlan bare = plan;
   bare.options.force = false;
   bare.options.memory = 0;
+  bare.time.reset();
   return to_json(bare).dump(1) + "\n";
 }
 

@@ -7,6 +7,8 @@
 #include "convert/direction.h"
 #include "convert/give_way.h"
 #include "convert/match_report.h"
+#include "convert/read_back.h"
+#include "convert/retire_source.h"
 #include "convert/task_note.h"
 
 namespace tandem {
@@ -118,9 +120,11 @@ bool may_go_on(ErrorKind kind) {
 }
 
 /// All tasks, those that are done left out.
-Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, const Conversion& conversion) {
+Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, const Conversion& conversion,
+                                           SourceRetirement* retirement) {
   std::vector<std::optional<WrittenShard>> found;
-  uint64_t bytes = conversion.rest_bytes();
+  std::vector<bool> done;
+  uint64_t bytes = 0;
   for (size_t task = 0; task < job.size(); ++task) {
     TANDEM_TRY(auto written, job.done(work, task));
     job.count(task);
@@ -128,14 +132,17 @@ Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, con
       job.already(task);
     else
       bytes += job.disk(task);
+    done.push_back(written.has_value());
     found.push_back(std::move(written));
   }
-  TANDEM_CHECK(job.room_for(work, bytes));
+  if (retirement) bytes = disk_beside_source(conversion, done);
+  TANDEM_CHECK(job.room_for(work, bytes + conversion.rest_bytes()));
   std::vector<WrittenShard> all;
   for (size_t task = 0; task < job.size(); ++task) {
     if (!found[task]) {
       TANDEM_TRY(found[task], job.make(work, task));
     }
+    if (retirement) TANDEM_CHECK(retirement->done(task, *found[task]));
     all.push_back(std::move(*found[task]));
   }
   return all;
@@ -165,8 +172,16 @@ size_t tasks_done(const Job& job, const WorkFolder& work) {
 
 /// A failed conversion leaves nothing, or finished tasks that the same command goes on from; the error says
 /// which.
-Error after_failure(Error error, const Job& job, const WorkFolder& work) {
+Error after_failure(Error error, const FileSystem& files, const Job& job, const WorkFolder& work) {
   if (work.finished()) return error;
+  const auto kept = WorkFolder::kept(files, work.output());
+  if (!kept.ok() || !kept.value().empty()) {
+    error.hint += error.hint.empty() ? "" : "; ";
+    error.hint += fmt::format(
+        "the source is partly deleted: what was made of it lies in {}, and the same command goes on",
+        work.path());
+    return error;
+  }
   const size_t done = may_go_on(error.kind) ? tasks_done(job, work) : 0;
   if (done == 0) {
     (void)work.clean();  // nobody is left to tell; the next run removes it
@@ -193,24 +208,6 @@ Result<ConvertReport> convert_into_nothing(const FileSystem& files, const Conver
   return report;
 }
 
-/// Reads a task's file again (F10). Errors: task_c2, naming the first block that is not as it was.
-Status is_as_written(const FileSystem& files, const std::string& path, const FileSums& written) {
-  TANDEM_TRY(const auto file, files.open(path));
-  const PieceOptions options{.sha256 = !written.sha256.empty(), .beside = true};
-  TANDEM_TRY(const FileSums now, sums_of(*file, options, [](uint64_t) -> Status {
-               return interrupted() ? Status(unavailable("", "stopped by a signal")) : Status{};
-             }));
-  if (now == written) return {};
-  const size_t block = static_cast<size_t>(
-      std::mismatch(now.blocks.begin(), now.blocks.end(), written.blocks.begin(), written.blocks.end())
-          .first -
-      now.blocks.begin());
-  return corrupt("task_c2", "the checksums are not those of its manifest, first from byte {} to {}",
-                 block * kSumBlock, std::min((block + 1) * kSumBlock, now.bytes))
-      .at(path)
-      .because("damaged after it was written; remove the file, and run its task again");
-}
-
 /// A plan from outside, made again: its conversion, and the same plan in our own words.
 struct Opened {
   ConversionPlan plan;
@@ -221,6 +218,9 @@ Result<Opened> open_plan(const FileSystem& files, std::string_view text, unsigne
   TANDEM_TRY(ConversionPlan told, plan_from_text(text));
   told.options.threads = threads;
   TANDEM_CHECK(least_memory(told.options));
+  if (told.options.delete_source)
+    return usage("convert_c4",
+                 "--delete-source-as-done is for tandem convert: processes do not know what others read");
   const std::string inputs[] = {told.source, told.options.like, told.options.map_file};
   TANDEM_CHECK(may_give_way(files, told.destination, inputs, told.options.force));
   Opened opened;
@@ -243,7 +243,9 @@ Status least_memory(const ConvertOptions& options) {
 Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
                               const std::string& destination, const ConvertOptions& options) {
   TANDEM_CHECK(least_memory(options));
-  TANDEM_TRY(const auto conversion, plan_conversion(files, source, options, true));
+  TANDEM_TRY(const WithRetired view,
+             options.write ? with_retired(files, destination) : Result<WithRetired>(WithRetired(files, {})));
+  TANDEM_TRY(const auto conversion, plan_conversion(view, source, options, !view.any()));
   const std::string inputs[] = {source, options.like, options.map_file};
   if (options.write) TANDEM_CHECK(may_give_way(files, destination, inputs, options.force));
   const ConversionPlan plan = plan_of(*conversion, source, destination, options);
@@ -258,16 +260,24 @@ Result<ConvertReport> convert(const FileSystem& files, const std::string& source
   if (before > 0)
     remarks.push_back(
         fmt::format("went on from an earlier run: {} of {} files of weights were done", before, job.size()));
-  auto written = make_all(job, work, *conversion);
-  if (!written.ok()) return after_failure(std::move(written).error(), job, work);
+  if (work.finished() && options.delete_source) {  // its notes may be gone, and its source is
+    TANDEM_CHECK(work.clean());
+    ConvertReport report = conversion->report({});
+    report.remarks.push_back("an earlier run had put the output in place");
+    return report;
+  }
+  SourceRetirement retirement(view, files, *conversion, work);
+  auto written = make_all(job, work, *conversion, options.delete_source ? &retirement : nullptr);
+  if (!written.ok()) return after_failure(std::move(written).error(), files, job, work);
   if (work.finished()) {
     TANDEM_CHECK(work.clean());
     ConvertReport report = conversion->report(written.value());
     report.remarks.insert(report.remarks.end(), remarks.begin(), remarks.end());
     return report;
   }
-  auto report = complete(files, *conversion, plan, work, written.value());
-  if (!report.ok()) return after_failure(std::move(report).error(), job, work);
+  TANDEM_TRY(const WithRetired left, with_retired(files, destination));  // files that this run deleted too
+  auto report = complete(left, *conversion, plan, work, written.value());
+  if (!report.ok()) return after_failure(std::move(report).error(), files, job, work);
   report.value().remarks.insert(report.value().remarks.end(), remarks.begin(), remarks.end());
   return report;
 }

@@ -93,6 +93,14 @@ class Schemas(Case):
         for number, flags in enumerate(((), ("--with-mtp",))):
             self.valid("slice", tandem("slice", TINY, self.scratch / str(number), "--layers", ":2", "--json", *flags).json)
 
+    def test_stages(self):
+        out = self.scratch / "stages"
+        self.valid("convert", tandem("convert", TINY, out, "--stages", 2, "--json").json)
+        document = self.valid("stages", json.loads((out / "stages.json").read_text()))
+        self.refused("stages", document | {"more": 1})
+        self.valid("inspect", tandem("inspect", out, "--json").json)
+        self.valid("plan", tandem("plan", TINY, self.scratch / "other", "--stages", 2, "--json").json)
+
     def test_plan_tasks_and_their_manifests(self):
         plan = self.scratch / "plan.json"
         flags = ("--max-shard-size", "2MB", "--dtype", "float32", "--accept-key", "x")

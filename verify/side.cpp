@@ -72,7 +72,7 @@ Result<SideSpec> parse_side(std::string_view text) {
 }
 
 Result<EngineKind> default_engine(ModelFormat format) {
-  if (format == ModelFormat::saved_model) return EngineKind::tf;
+  if (format == ModelFormat::saved_model || format == ModelFormat::staged) return EngineKind::tf;
   if (format == ModelFormat::hf_folder) return EngineKind::hf;
   return unsupported("verify_c2", "a {} has no graph to run", name(format))
       .because("use --levels weights, or convert it to a SavedModel or a Hugging Face folder");

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "engines/seen_rows.h"
-
 namespace tandem {
 namespace {
 
@@ -198,6 +196,14 @@ std::unique_ptr<Steps> compiled_steps(const TfApi& api, const Signatures& signat
   if (caches.empty() || !signatures.contains("prefill_xla") || !signatures.contains("decode_xla"))
     return nullptr;
   return std::make_unique<CompiledSteps>(api, std::move(caches), std::move(run));
+}
+
+Result<HostTensors> last_logits_by(Steps& steps, SeenRows& seen, const HostTensors& inputs) {
+  const bool next = seen.are_continued_by(inputs);
+  seen.forget();
+  TANDEM_TRY(HostTensors logits, next ? steps.next(inputs) : steps.begin(inputs));
+  seen.remember(inputs);
+  return logits;
 }
 
 uint64_t bucket_of(uint64_t tokens) {

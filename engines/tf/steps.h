@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "engines/engine.h"
+#include "engines/seen_rows.h"
 #include "engines/tf/signature.h"
 #include "engines/tf/tensor.h"
 
@@ -25,6 +26,12 @@ class Steps {
   /// The rows of before and one token more in each: [batch, tokens + 1].
   virtual Result<HostTensors> next(const HostTensors& inputs) = 0;
 };
+
+/// last_logits by steps: the rows of before and one token more run that token alone.
+Result<HostTensors> last_logits_by(Steps& steps, SeenRows& seen, const HostTensors& inputs);
+
+/// Which steps a model is run by: none, where its weights are not in memory.
+enum class StepKind { none, growing, compiled };
 
 /// Through prefill and decode: caches grow, any length, stock kernels. Null where the model has them not.
 std::unique_ptr<Steps> growing_steps(const TfApi& api, const Signatures& signatures, RunSignature run);

@@ -7,9 +7,11 @@
 
 #include "engines/seen_rows.h"
 #include "engines/tf/compilations.h"
+#include "engines/tf/staged_model.h"
 #include "engines/tf/steps.h"
 #include "engines/tf/stream_graph.h"
 #include "formats/saved_model/saved_model.h"
+#include "formats/saved_model/stage_bundles.h"
 
 namespace tandem {
 namespace {
@@ -53,7 +55,7 @@ class StatusBox {
   Owned<TF_Status> status_;
 };
 
-class TfModel : public ServedModel {
+class TfModel : public LoadedModel {
  public:
   explicit TfModel(const TfApi& api) : api_(api), graph_(api.TF_NewGraph(), api.TF_DeleteGraph) {}
   ~TfModel() override {
@@ -79,7 +81,11 @@ class TfModel : public ServedModel {
     if (!compiled) return {};
     if (!steps_)
       return unsupported("tf_c15", "the SavedModel has no signatures prefill_xla and decode_xla").at(path);
-    TANDEM_CHECK(parse_model());
+    return count_compilations();
+  }
+
+  Status count_compilations() override {
+    TANDEM_CHECK(parse_definition());
     compilations_ = Compilations(*model_);
     return {};
   }
@@ -130,17 +136,37 @@ class TfModel : public ServedModel {
 
   Result<HostTensors> last_logits(const HostTensors& inputs) override {
     if (!steps_ || !positions_follow_mask(inputs)) return ServedModel::last_logits(inputs);
-    const bool next = seen_.are_continued_by(inputs);
-    seen_.forget();
-    TANDEM_TRY(HostTensors logits, next ? steps_->next(inputs) : steps_->begin(inputs));
-    seen_.remember(inputs);
-    return logits;
+    return last_logits_by(*steps_, seen_, inputs);
   }
 
   Result<HostTensors> values(const std::string& entry, Scope scope, const HostTensors& given,
                              const std::vector<std::string>& outputs) override {
     PartRequest request{entry == "logits" ? "with_positions" : entry, scope, {}, outputs};
     for (const auto& [name, tensor] : given) request.given[name] = row(tensor.dtype).tensorflow;
+    return values_of(request, given);
+  }
+
+  const Signatures& signatures() const override { return signatures_; }
+
+  Result<std::set<std::string>> value_names(const std::string& signature) override {
+    TANDEM_CHECK(parse_definition());
+    TANDEM_TRY(const EntryValues found, entry_values(*model_, signature));
+    std::set<std::string> names;
+    for (const EntryValue& value : found.values) names.insert(value.name);
+    for (const auto& [name, node] : found.results) names.insert(name);
+    return names;
+  }
+
+  Result<std::set<std::string>> needs(const PartRequest& request) override {
+    TANDEM_TRY(const std::vector<Imported>* steps, steps_for(request));
+    std::set<std::string> names;
+    for (const Imported& step : *steps)
+      for (const std::string& name : step.feeds)
+        if (request.given.contains(name)) names.insert(name);
+    return names;
+  }
+
+  Result<HostTensors> values_of(const PartRequest& request, const HostTensors& given) override {
     TANDEM_TRY(const std::vector<Imported>* steps, steps_for(request));
     HostTensors made, wanted;
     const auto value_of = [&](const std::string& name) -> const HostTensor& {
@@ -162,12 +188,34 @@ class TfModel : public ServedModel {
       made.merge(results);
       for (const std::string& name : step.finished) made.erase(name);
     }
-    for (const std::string& name : outputs) {
+    for (const std::string& name : request.outputs) {
       auto value = made.extract(name);
       wanted[name] =
           value ? std::move(value.mapped()) : given.at(name);  // the steps make all that is not given
     }
     return wanted;
+  }
+
+  Result<TfTensors> run_signature(const std::string& key,
+                                  const std::map<std::string, TF_Tensor*>& inputs) override {
+    const Signature& signature = signatures_.at(key);
+    SessionRun run;
+    std::string shapes;
+    for (const auto& [name, argument] : signature.inputs) {
+      if (!inputs.contains(name)) return corrupt("tf_c14", "signature {} takes {}, not asked for", key, name);
+      TANDEM_TRY(run.sources.emplace_back(), place(argument.tensor));
+      run.values.push_back(inputs.at(name));
+      shapes += to_string(shape_of(api_, *inputs.at(name)));
+    }
+    for (const auto& [name, argument] : signature.outputs) {
+      TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
+      run.names.push_back(name);
+    }
+    TANDEM_TRY(auto results, raw_run(run));
+    compilations_.ran(key, shapes);
+    TfTensors outputs;
+    for (size_t i = 0; i < run.names.size(); ++i) outputs.emplace(run.names[i], std::move(results[i]));
+    return outputs;
   }
 
  private:
@@ -189,27 +237,6 @@ class TfModel : public ServedModel {
     std::vector<std::string> names;  ///< of what `targets` give
   };
 
-  Result<TfTensors> run_signature(const std::string& key, const std::map<std::string, TF_Tensor*>& inputs) {
-    const Signature& signature = signatures_.at(key);
-    SessionRun run;
-    std::string shapes;
-    for (const auto& [name, argument] : signature.inputs) {
-      if (!inputs.contains(name)) return corrupt("tf_c14", "signature {} takes {}, not asked for", key, name);
-      TANDEM_TRY(run.sources.emplace_back(), place(argument.tensor));
-      run.values.push_back(inputs.at(name));
-      shapes += to_string(shape_of(api_, *inputs.at(name)));
-    }
-    for (const auto& [name, argument] : signature.outputs) {
-      TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));
-      run.names.push_back(name);
-    }
-    TANDEM_TRY(auto results, raw_run(run));
-    compilations_.ran(key, shapes);
-    TfTensors outputs;
-    for (size_t i = 0; i < run.names.size(); ++i) outputs.emplace(run.names[i], std::move(results[i]));
-    return outputs;
-  }
-
   Result<Owned<TF_SessionOptions>> session_options(int threads) const {
     StatusBox status(api_);
     Owned<TF_SessionOptions> options(api_.TF_NewSessionOptions(), api_.TF_DeleteSessionOptions);
@@ -227,20 +254,13 @@ class TfModel : public ServedModel {
     return {};
   }
 
-  Status parse_model() {
-    if (model_) return {};
-    model_.emplace();
-    if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
-    return {};
-  }
-
   /// The parts for a request, in order; made once. One, unless an entry is streamed.
   Result<const std::vector<Imported>*> steps_for(const PartRequest& request) {
     std::string key = fmt::format("{}/{}/{}", request.signature, static_cast<int>(request.scope),
                                   fmt::join(request.outputs, ","));
     for (const auto& [name, dtype] : request.given) key += fmt::format("/{}:{}", name, dtype);
     if (const auto found = parts_.find(key); found != parts_.end()) return &found->second;
-    TANDEM_CHECK(parse_model());
+    TANDEM_CHECK(parse_definition());
     std::vector<StreamStep> steps;
     if (stream_) {
       TANDEM_TRY(steps, make_stream_steps(*model_, request));
@@ -260,6 +280,13 @@ class TfModel : public ServedModel {
       imported.push_back(std::move(one));
     }
     return &parts_.emplace(std::move(key), std::move(imported)).first->second;
+  }
+
+  Status parse_definition() {
+    if (model_) return {};
+    model_.emplace();
+    if (!model_->ParseFromString(definition_)) return corrupt("tf_c2", "the MetaGraphDef does not parse");
+    return {};
   }
 
   /// Functions of one graph have names of their own.
@@ -359,18 +386,39 @@ std::string session_config(int threads) {
   return bytes;
 }
 
-Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words) {
+namespace {
+
+Result<std::unique_ptr<LoadedModel>> load_one(const TfApi& api, const std::string& path, const Words& words,
+                                              bool compiled) {
   auto model = std::make_unique<TfModel>(api);
   const int threads = atoi(word(words, "threads").c_str());
-  if (word(words, "stream") == "1") {
+  TANDEM_CHECK(word(words, "stream") == "1" ? model->load_to_stream(path, threads)
+                                            : model->load(path, threads, compiled));
+  return std::unique_ptr<LoadedModel>(std::move(model));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServedModel>> load_saved_model(const TfApi& api, const Words& words) {
+  const std::string path = word(words, "path");
+  const bool stream = word(words, "stream") == "1", compiled = word(words, "compiled") == "1";
+  if (stream) {
     give_freed_memory_back();
     // TensorFlow's own pool, made at the first tensor, keeps what it once had.
     setenv("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1", 1);
-    TANDEM_CHECK(model->load_to_stream(word(words, "path"), threads));
-  } else {
-    TANDEM_CHECK(model->load(word(words, "path"), threads, word(words, "compiled") == "1"));
   }
-  return std::unique_ptr<ServedModel>(std::move(model));
+  TANDEM_TRY(const PathKind staged, real_files().kind(join(path, kStagesFile)));
+  if (staged != PathKind::file) {
+    TANDEM_TRY(std::unique_ptr<LoadedModel> model, load_one(api, path, words, compiled));
+    return std::unique_ptr<ServedModel>(std::move(model));
+  }
+  TANDEM_TRY(const StageManifest manifest, read_stages(real_files(), path));
+  std::vector<std::unique_ptr<LoadedModel>> stages;
+  for (size_t i = 0; i < manifest.stages.size(); ++i) {
+    TANDEM_TRY(stages.emplace_back(), load_one(api, join(path, manifest.folder(i)), words, false));
+  }
+  const StepKind steps = stream ? StepKind::none : compiled ? StepKind::compiled : StepKind::growing;
+  return staged_model(api, manifest, std::move(stages), steps);
 }
 
 }  // namespace tandem

@@ -14,7 +14,7 @@
 #include "contract/text.h"
 #include "engines/seen_rows.h"
 #include "formats/hf_folder/hf_folder.h"
-#include "formats/tensor_bundle/tensor_bundle.h"
+#include "formats/saved_model/stage_bundles.h"
 #include "lower/torch/lower_torch.h"
 #include "rules/transform.h"
 
@@ -49,21 +49,36 @@ Result<std::unique_ptr<LoadedCheckpoint>> load_hf_folder(const std::string& path
   return loaded;
 }
 
-Result<std::unique_ptr<LoadedCheckpoint>> load_saved_model(const std::string& path) {
+/// Rules and contract of a converted model, from the folder that holds them.
+Result<std::unique_ptr<LoadedCheckpoint>> load_converted(const std::string& folder) {
   auto loaded = std::make_unique<LoadedCheckpoint>();
-  const std::string assets = join(path, "assets");
-  TANDEM_TRY(const std::string rules_text, read_text(real_files(), join(assets, "tandem_rules.json")));
+  TANDEM_TRY(const std::string rules_text, read_text(real_files(), join(folder, "tandem_rules.json")));
   TANDEM_TRY(const Json record, parse_json(rules_text));
   if (!record.is_object() || !record.contains("rules"))
-    return corrupt("torch_c6", "no rules in it").at(join(assets, "tandem_rules.json"));
+    return corrupt("torch_c6", "no rules in it").at(join(folder, "tandem_rules.json"));
   TANDEM_TRY(loaded->rules, rules_from_json(record["rules"]));
-  TANDEM_TRY(const std::string contract_text, read_text(real_files(), join(assets, "tandem_contract.txt")));
+  TANDEM_TRY(const std::string contract_text, read_text(real_files(), join(folder, "tandem_contract.txt")));
   TANDEM_TRY(loaded->contract, parse_contract(contract_text));
+  return loaded;
+}
+
+Result<std::unique_ptr<LoadedCheckpoint>> load_saved_model(const std::string& path) {
+  TANDEM_TRY(auto loaded, load_converted(join(path, "assets")));
   TANDEM_TRY(loaded->files, TensorBundle::open(real_files(), join(path, "variables/variables")));
   return loaded;
 }
 
+/// All stages as the whole model.
+Result<std::unique_ptr<LoadedCheckpoint>> load_stages(const std::string& path) {
+  TANDEM_TRY(const StageManifest manifest, read_stages(real_files(), path));
+  TANDEM_TRY(auto loaded, load_converted(path));
+  TANDEM_TRY(loaded->files, open_stage_bundles(real_files(), path, manifest));
+  return loaded;
+}
+
 Result<std::unique_ptr<LoadedCheckpoint>> load_files(const std::string& path, const ArchOptions& arch) {
+  TANDEM_TRY(const PathKind stages, real_files().kind(join(path, kStagesFile)));
+  if (stages == PathKind::file) return load_stages(path);
   TANDEM_TRY(const PathKind graph, real_files().kind(join(path, "saved_model.pb")));
   if (graph == PathKind::file) return load_saved_model(path);
   TANDEM_TRY(const PathKind config, real_files().kind(join(path, "config.json")));

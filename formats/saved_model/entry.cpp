@@ -8,8 +8,9 @@ namespace tandem {
 
 std::vector<TensorSpec> method_parameters(const std::vector<TensorSpec>& sorted_inputs) {
   std::vector<TensorSpec> parameters = sorted_inputs;
-  std::stable_partition(parameters.begin(), parameters.end(),
-                        [](const TensorSpec& spec) { return spec.name == "input_ids"; });
+  std::stable_partition(parameters.begin(), parameters.end(), [](const TensorSpec& spec) {
+    return spec.name == "input_ids" || spec.name == "hidden_states";
+  });
   return parameters;
 }
 

@@ -55,8 +55,8 @@ struct SavedModelSpec {
   std::vector<SavedVariable> variables;
   std::map<std::string, SavedFunction> signatures;  ///< by key: "serving_default"
   /// Attributes of the root that Python can call: "__call__", "logits". Their
-  /// inputs are parameters by position or keyword, input_ids first and the rest
-  /// by name: model(input_ids, attention_mask). One output is returned bare,
+  /// inputs are parameters by position or keyword, input_ids (or hidden_states)
+  /// first and the rest by name: model(input_ids, attention_mask). One output is returned bare,
   /// several as a dict.
   std::map<std::string, SavedFunction> methods;
   std::vector<SavedAsset> assets;

@@ -136,6 +136,12 @@ class OpenBundle : public TensorBundle {
     return verify(named->key, *named->stored);
   }
 
+  std::optional<uint32_t> stored_checksum(std::string_view tensor) const override {
+    const auto named = named_.find(tensor);
+    if (named == named_.end() || named->second.stored->pieces.size() != 1) return {};
+    return named->second.stored->pieces.front().masked_crc;
+  }
+
   Result<std::string> read_string(std::string_view key) const override {
     const auto found = index_.tensors.find(key);
     if (found == index_.tensors.end()) return missing("", "no entry '{}'", printable(key)).at(index_path());

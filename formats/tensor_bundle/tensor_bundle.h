@@ -36,10 +36,15 @@ class TensorBundle : public TensorSource {
   /// endian, C24 which file is it, C26 index missing. `prefix` may also be the .index file, a data file, or a
   /// folder with a `checkpoint` state file.
   static Result<std::unique_ptr<TensorBundle>> open(const FileSystem& files, const std::string& prefix);
+  /// Several bundles as one, for a model in stages. A tensor that several have is read from the first of
+  /// them. Errors: stages_c4 (invalid) it is not the same in all, by dtype, shape and stored checksum.
+  static Result<std::unique_ptr<TensorBundle>> join(std::vector<std::unique_ptr<TensorBundle>> bundles);
   /// Reads every byte and compares CRC-32C. Errors: corrupt, naming tensor and file.
   virtual Status verify_checksums() const = 0;
   /// The same for one tensor, by its name.
   virtual Status verify_checksum(std::string_view tensor) const = 0;
+  /// The CRC-32C that the index holds for a tensor's data, masked; nothing for one in slices.
+  virtual std::optional<uint32_t> stored_checksum(std::string_view tensor) const = 0;
   /// A string tensor's single value (the object graph; scalars only). Errors: missing, corrupt.
   virtual Result<std::string> read_string(std::string_view key) const = 0;
   virtual bool has_object_graph() const = 0;

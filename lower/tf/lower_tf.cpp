@@ -46,7 +46,7 @@ class Lowering {
     spec_.methods[name] = entry_function("method" + name, entry, {});
   }
 
-  /// Signatures made of other signatures.
+  /// Signatures made of other signatures; they take ids and logits, which a stage has not both.
   void composed() {
     const auto name = [&](const std::string& key) { return new_name(key); };
     spec_.signatures["score"] =
@@ -258,10 +258,11 @@ Contract with_serving_entries(Contract contract) {
   const Block masked = computed_input(logits, std::string(kDefault), "position_ids",
                                       {"positions", {{"attention_mask", false}}, {}, {"position_ids"}, ""});
   const Attributes ones{{"value", int64_t{1}}, {"last", std::vector<int64_t>{}}};
-  const Block ids_only = computed_input(masked, std::string(kIdsOnly), "attention_mask",
-                                        {"fill_like", {{"input_ids", false}}, ones, {"attention_mask"}, ""});
   contract.entries.push_back(masked);
-  contract.entries.push_back(ids_only);
+  if (std::ranges::count(logits.inputs, "input_ids", &Parameter::name) == 0) return contract;
+  contract.entries.push_back(
+      computed_input(masked, std::string(kIdsOnly), "attention_mask",
+                     {"fill_like", {{"input_ids", false}}, ones, {"attention_mask"}, ""}));
   return contract;
 }
 
@@ -316,8 +317,11 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   TANDEM_CHECK(lowerable(contract));
   TANDEM_CHECK(countable(contract));
   if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
-  TANDEM_TRY(const Contract steps, with_steps(contract));
-  const Contract extended = with_serving_entries(steps);
+  TANDEM_TRY(Contract steps, with_steps(contract));
+  if (options.layers) {
+    TANDEM_TRY(steps, stage_of(steps, *options.layers));
+  }
+  const Contract extended = with_serving_entries(std::move(steps));
   Lowering lowering(extended, plans, options);
   const Form inference{true, false};
   for (const Block& entry : extended.entries)
@@ -331,9 +335,10 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   }
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});
-  lowering.composed();
+  const bool takes_ids = find_entry(extended, kIdsOnly), gives_logits = logits.results[0] == "logits";
+  if (takes_ids && gives_logits) lowering.composed();
   lowering.method("__call__", *find_entry(extended, kDefault));
-  lowering.method("logits", logits);
+  if (gives_logits) lowering.method("logits", logits);
   return std::move(lowering).finish();
 }
 
