@@ -120,7 +120,7 @@ class Stages(Case):
         self.assertEqual(files, sorted(path.relative_to(shared) for path in shared.rglob("*") if path.is_file()))
         for path in files:
             self.assertEqual((out / path).read_bytes(), (shared / path).read_bytes(), path)
-        self.assertEqual(len([path for path in files if "stage-0-of-3" in str(path) and ".data-" in path.name]), 3)
+        self.assertGreater(len([path for path in files if "stage-0-of-3" in str(path) and ".data-" in path.name]), 1)
 
     def test_what_is_refused(self):
         source, out, _, report = self.convert(LLAMA, 3, "llama")
