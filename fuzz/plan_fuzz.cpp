@@ -16,7 +16,7 @@ WrittenShard written() {
 }
 
 ConversionPlan plan() {
-  ConversionPlan plan{"/source", "/destination", {}, {}, {}, 1000, {}};
+  ConversionPlan plan{"/source", "/destination", {}, {}, {}, 1000, 0, {}};
   plan.options.dtype = DType::f32;
   plan.options.accepted_keys = {"k"};
   plan.options.max_shard_bytes = 5;
