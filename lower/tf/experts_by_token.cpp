@@ -46,16 +46,19 @@ Tensor slice_first(FunctionBuilder& f, const Tensor& x, const std::string& begin
   return y;
 }
 
-/// One item of the first axis, by its number, as XLA takes it: the bounds of its StridedSlice must not depend
-/// on what is computed, or every token's choice is compiled anew.
-Tensor item(FunctionBuilder& f, const Tensor& x, const std::string& number) {
-  const Tensor one = f.gather(x, {number, {DType::i32, {Dim(1)}}}, 0);
-  return f.reshape(one, {x.type.shape.begin() + 1, x.type.shape.end()});
+/// x [1, in] times a kernel, for one row: BatchMatMulV3 does it in the thread that calls it, where MatMul
+/// wakes the others, which takes longer than the product.
+Tensor row_product(FunctionBuilder& f, const Tensor& x, const Tensor& kernel, bool out_in) {
+  const DType dtype = x.type.dtype;
+  return {f.node("BatchMatMulV3", {x.ref, kernel.ref},
+                 {attr("Ta", dtype), attr("Tb", dtype), attr("Tout", dtype), attr("adj_x", false),
+                  attr("adj_y", out_in)},
+                 "output"),
+          {dtype, {x.type.shape[0], kernel.type.shape[out_in ? 0 : 1]}}};
 }
 
 struct Mixture {
   size_t chunks;
-  bool compiled;
   bool out_in;
   std::string hidden_act;
   uint64_t top_k;
@@ -74,9 +77,8 @@ Tensor one_expert(FunctionBuilder& f, const Mixture& m, const Tensor& x, const s
     const Tensor rows = m.chunks == 1 ? x : slice_first(f, x, f.constant({0}), at.count, false);
     const auto product = [&](const Tensor& in, size_t projection) {
       const TfOperand& stack = kernels[projection * m.chunks + c];
-      const Tensor kernel =
-          m.compiled ? item(f, f.read(stack), expert) : slice_first(f, f.read(stack), at.begin, at.end, true);
-      return f.matmul(in, f.cast(kernel, stack.tensor.type.dtype), m.out_in);
+      const Tensor kernel = slice_first(f, f.read(stack), at.begin, at.end, true);
+      return row_product(f, in, f.cast(kernel, stack.tensor.type.dtype), m.out_in);
     };
     const Tensor gate = product(rows, 0), up = product(rows, 1);
     parts.push_back(product(gate_few_rows(f, m.hidden_act, gate, up), 2).ref);
@@ -90,7 +92,7 @@ Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const Tf
                         LowerContext& context) {
   const Tensor x = f.use(inputs[0]), chosen = f.use(inputs[1]);
   const DType dtype = x.type.dtype;
-  const Mixture m{static_cast<size_t>(int_attribute(node, "chunks")), context.compiled,
+  const Mixture m{static_cast<size_t>(int_attribute(node, "chunks")),
                   string_attribute(node, "layout") == "out_in", string_attribute(node, "hidden_act"),
                   chosen.type.shape.back().size};
   LoopInputs in;
