@@ -105,8 +105,7 @@ Order by_expert(FunctionBuilder& f, const Tensor& chosen) {
   const Tensor flat{f.node("Reshape", {chosen.ref, f.constant({-1})},
                            {attr("T", DType::i32), attr("Tshape", DType::i32)}, "output"),
                     numbers};
-  const std::string count =
-      f.node("Size", {flat.ref}, {attr("T", DType::i32), attr("out_type", DType::i32)}, "output");
+  const std::string count = i32_op(f, "Mul", f.axis(chosen.type.shape[0]), f.axis(chosen.type.shape[2]));
   f.name_axis("slots", count);
   const std::string sorted = f.node(
       "TopKV2", {f.unary("Neg", flat).ref, count},
@@ -154,10 +153,13 @@ Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const Tf
     return Tensor{b.join(products, dtype), {dtype, {k, hidden}}};
   };
   const Tensor turns = list_loop(f, context, "experts_loop", batch, {dtype, {k, hidden}}, in, body);
-  const Tensor place{f.node("InvertPermutation", {order.slots.ref}, {attr("T", DType::i32)}, "y"),
-                     order.slots.type};
-  const Tensor products =
-      f.reshape(f.gather(f.reshape(turns, {Dim("slots"), hidden}), place, 0), {batch, k, hidden});
+  // Back in the order of the slots.
+  const std::string scattered =
+      f.node("ScatterNd",
+             {f.expand_dims(order.slots, -1).ref, f.reshape(turns, {Dim("slots"), hidden}).ref,
+              f.shape({Dim("slots"), hidden})},
+             {attr("T", dtype), attr("Tindices", DType::i32)}, "output");
+  const Tensor products = f.reshape({scattered, {dtype, {Dim("slots"), hidden}}}, {batch, k, hidden});
   return f.batch_matmul(f.cast(f.use(inputs[2]), dtype), products, false);
 }
 
