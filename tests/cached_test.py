@@ -24,6 +24,10 @@ def steps(call, ids, mask, begin):
     return np.concatenate(logits, 1)
 
 
+def rms(x):
+    return np.sqrt(np.square(x).mean())
+
+
 def in_python(model):
     return lambda name, **arrays: {k: v.numpy() for k, v in model.signatures[name](**{k: tf.constant(v) for k, v in arrays.items()}).items()}
 
@@ -45,12 +49,13 @@ class Cached(Case):
         with Worker("torch", source, dtype="float64") as worker:
             inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": position_ids(mask).astype(np.int32)}
             exact = worker.run("logits", inputs)["logits"][:, begin - 1 :]
-        whole = np.abs(tf_logits(model, ids, mask)[:, begin - 1 :] - exact).max()
+        whole = np.abs(tf_logits(model, ids, mask)[:, begin - 1 :] - exact)
         found = steps(in_python(model), ids, mask, begin)
         self.assertEqual((found.shape, exact.dtype), (exact.shape, np.float64))
-        stepwise = np.abs(found - exact).max()
-        self.assertLessEqual(stepwise, max(2 * whole, 2e-6))
-        self.assertLessEqual(stepwise, bar)
+        stepwise = np.abs(found - exact)
+        self.assertLessEqual(stepwise.max(), max(2 * whole.max(), 2e-6))
+        self.assertLessEqual(stepwise.max(), bar)
+        self.assertLessEqual(rms(stepwise), 1.25 * rms(whole), "steps are as exact as the whole forward")
         with Worker("tf", folder) as worker:
             np.testing.assert_allclose(steps(in_c(worker), ids, mask, begin), found, atol=ABSOLUTE / 4, rtol=0)
         return model
@@ -67,7 +72,7 @@ class Cached(Case):
         self.check(source, tokens=boundary + 5, begin=boundary - 4)
 
     def test_the_tiny_model(self):
-        model = self.check(TINY, tokens=12, begin=5, bar=2 * ABSOLUTE)  # its logits are larger: the whole forward is 9e-6 off
+        model = self.check(TINY, tokens=12, begin=5, bar=1.2 * ABSOLUTE)  # of 100,000 logits up to 16: the whole forward's largest error is 8e-6 to 1e-5
         decode = model.signatures["decode"].structured_input_signature[1]
         c = config(TINY)
         self.assertEqual(decode["past_latent_0"].shape.as_list(), [None, 1, None, c["kv_lora_rank"] + c["qk_rope_head_dim"]])
@@ -84,6 +89,8 @@ class Cached(Case):
         ids = np.random.default_rng(8).integers(0, 4096, (3, 9), np.int32)
         one, other = (steps(in_python(load_tf(folder)), ids, np.ones_like(ids), 4) for folder in (whole, cut))
         np.testing.assert_array_equal(one, other)
+        with Worker("tf", cut, compiled="1") as worker:
+            self.check_calls(worker, [(ids[:, :n], np.ones_like(ids[:, :n])) for n in (7, 8, 9)], 2 * ABSOLUTE)
 
     def test_the_engine_goes_on_from_what_it_has_seen_and_never_from_anything_else(self):
         source = fixtures("llama")[0]

@@ -28,9 +28,9 @@ class Block:
     def __init__(self, model, hidden, width):
         saved = saved_model_pb2.SavedModel.FromString((model / "saved_model.pb").read_bytes())
         functions = saved.meta_graphs[0].graph_def.library.function
-        # The form whose attention is in one piece has no loop body to bring along.
+        # The whole layer in the form whose attention is in one piece: it has no loop body to bring along.
         ops = {f.signature.name: {n.op for n in f.node_def} for f in functions}
-        definition = next(f for f in functions if "DynamicPartition" in ops[f.signature.name] and "While" not in ops[f.signature.name])
+        definition = next(f for f in functions if {"DynamicPartition", "Softmax"} <= ops[f.signature.name] and "While" not in ops[f.signature.name])
         body = function_def_to_graph.function_def_to_graph(definition).as_graph_def()
         self.graph = tf.Graph()
         with self.graph.as_default():

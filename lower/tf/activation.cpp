@@ -61,6 +61,12 @@ Tensor activate(FunctionBuilder& f, std::string_view hidden_act, const Tensor& x
   return row->lower(f, x);
 }
 
+Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate,
+                     const Tensor& up) {
+  if (hidden_act == "silu") return f.binary("Mul", f.binary("Mul", up, f.unary("Sigmoid", gate)), gate);
+  return f.binary("Mul", activate(f, hidden_act, gate), up);
+}
+
 std::vector<std::string_view> tensorflow_activations() {
   std::vector<std::string_view> names;
   for (const ActivationRow& row : kRows) names.push_back(row.name);

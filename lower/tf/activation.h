@@ -11,4 +11,8 @@ Tensor activate(FunctionBuilder& f, std::string_view hidden_act, const Tensor& x
 
 std::vector<std::string_view> tensorflow_activations();
 
+/// act(gate) * up. A silu is written in another order than elsewhere, so that the optimiser sees no swish to
+/// fuse: oneDNN's costs more than the two ops on few rows.
+Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate, const Tensor& up);
+
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include "lower/tf/activation.h"
 #include "lower/tf/experts.h"
 #include "lower/tf/list_loop.h"
 
@@ -46,16 +47,19 @@ Tensor slice_first(FunctionBuilder& f, const Tensor& x, const std::string& begin
   return y;
 }
 
-/// One item of the first axis, by its number, as XLA takes it: the bounds of its StridedSlice must not depend
-/// on what is computed, or every token's choice is compiled anew.
-Tensor item(FunctionBuilder& f, const Tensor& x, const std::string& number) {
-  const Tensor one = f.gather(x, {number, {DType::i32, {Dim(1)}}}, 0);
-  return f.reshape(one, {x.type.shape.begin() + 1, x.type.shape.end()});
+/// x [1, in] times a kernel, for one row: BatchMatMulV3 does it in the thread that calls it, where MatMul
+/// wakes the others, which takes longer than the product.
+Tensor row_product(FunctionBuilder& f, const Tensor& x, const Tensor& kernel, bool out_in) {
+  const DType dtype = x.type.dtype;
+  return {f.node("BatchMatMulV3", {x.ref, kernel.ref},
+                 {attr("Ta", dtype), attr("Tb", dtype), attr("Tout", dtype), attr("adj_x", false),
+                  attr("adj_y", out_in)},
+                 "output"),
+          {dtype, {x.type.shape[0], kernel.type.shape[out_in ? 0 : 1]}}};
 }
 
 struct Mixture {
   size_t chunks;
-  bool compiled;
   bool out_in;
   std::string hidden_act;
   uint64_t top_k;
@@ -74,14 +78,41 @@ Tensor one_expert(FunctionBuilder& f, const Mixture& m, const Tensor& x, const s
     const Tensor rows = m.chunks == 1 ? x : slice_first(f, x, f.constant({0}), at.count, false);
     const auto product = [&](const Tensor& in, size_t projection) {
       const TfOperand& stack = kernels[projection * m.chunks + c];
-      const Tensor kernel =
-          m.compiled ? item(f, f.read(stack), expert) : slice_first(f, f.read(stack), at.begin, at.end, true);
-      return f.matmul(in, f.cast(kernel, stack.tensor.type.dtype), m.out_in);
+      const Tensor kernel = slice_first(f, f.read(stack), at.begin, at.end, true);
+      return row_product(f, in, f.cast(kernel, stack.tensor.type.dtype), m.out_in);
     };
     const Tensor gate = product(rows, 0), up = product(rows, 1);
     parts.push_back(product(gate_few_rows(f, m.hidden_act, gate, up), 2).ref);
   }
   return {m.chunks == 1 ? parts[0] : f.join(parts, x.type.dtype), x.type};
+}
+
+/// x cut into the items of its first axis, which has `count`.
+std::string items_of(FunctionBuilder& f, const Tensor& x, uint64_t count) {
+  return f.node("Unpack", {x.ref},
+                {attr("T", x.type.dtype), attr("num", static_cast<int64_t>(count)), attr("axis", int64_t{0})},
+                "output");
+}
+
+/// Slots (token * top_k + choice) in the order of their experts, so that rows of a batch that chose one
+/// expert read it one after the other: from memory once, then from a cache.
+struct Order {
+  Tensor slots, experts;  ///< i32 [slots]
+};
+
+Order by_expert(FunctionBuilder& f, const Tensor& chosen) {
+  const TensorType numbers{DType::i32, {Dim("slots")}};
+  const Tensor flat{f.node("Reshape", {chosen.ref, f.constant({-1})},
+                           {attr("T", DType::i32), attr("Tshape", DType::i32)}, "output"),
+                    numbers};
+  const std::string count = i32_op(f, "Mul", f.axis(chosen.type.shape[0]), f.axis(chosen.type.shape[2]));
+  f.name_axis("slots", count);
+  const std::string sorted = f.node(
+      "TopKV2", {f.unary("Neg", flat).ref, count},
+      {attr("T", DType::i32), attr("sorted", true), attr("Tk", DType::i32), attr("index_type", DType::i32)},
+      "values");
+  const Tensor slots{FunctionBuilder::nth(sorted, 0, "indices"), numbers};
+  return {slots, f.gather(flat, slots, 0)};
 }
 
 }  // namespace
@@ -90,34 +121,46 @@ Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const Tf
                         LowerContext& context) {
   const Tensor x = f.use(inputs[0]), chosen = f.use(inputs[1]);
   const DType dtype = x.type.dtype;
-  const Mixture m{static_cast<size_t>(int_attribute(node, "chunks")), context.compiled,
+  const Dim batch = x.type.shape[0], hidden = x.type.shape[2];
+  const Mixture m{static_cast<size_t>(int_attribute(node, "chunks")),
                   string_attribute(node, "layout") == "out_in", string_attribute(node, "hidden_act"),
                   chosen.type.shape.back().size};
+  const Order order = by_expert(f, chosen);
+  const Dim k(m.top_k);
+  const Tensor tokens{f.node("FloorDiv", {order.slots.ref, f.scalar(static_cast<int32_t>(m.top_k))},
+                             {attr("T", DType::i32)}, "z"),
+                      order.slots.type};
   LoopInputs in;
-  in.values = {{"rows", x}, {"chosen", chosen}, {"weights", f.cast(f.use(inputs[2]), dtype)}};
+  in.values = {{"rows", x},
+               {"tokens", f.reshape(tokens, {batch, k})},
+               {"experts", f.reshape(order.experts, {batch, k, Dim(1)})}};
   for (size_t i = 3; i < inputs.size(); ++i)
     in.weights.push_back({fmt::format("kernel_{}", i - 3), inputs[i]});
-  const Dim hidden = x.type.shape.back();
+  // A turn has top_k slots, so that the graph does not grow with the batch.
   const auto body = [&](FunctionBuilder& b, const std::vector<Tensor>& values,
                         const std::vector<TfOperand>& kernels) {
     const Tensor turn{"counter", {DType::i32, {}}};
-    const auto of_turn = [&](const Tensor& value) { return b.gather(value, turn, 0); };  // [1, n]
-    const Tensor row = of_turn(values[0]), weights = of_turn(values[2]);
-    const Tensor ids = b.reshape(of_turn(values[1]), {Dim(m.top_k), Dim(1)});
-    const std::string experts =
-        b.node("Unpack", {ids.ref},
-               {attr("T", DType::i32), attr("num", static_cast<int64_t>(m.top_k)), attr("axis", int64_t{0})},
-               "output");
+    const std::string rows = items_of(b, b.gather(values[0], b.gather(values[1], turn, 0), 0), m.top_k);
+    const std::string experts = items_of(b, b.gather(values[2], turn, 0), m.top_k);
+    const auto of_slot = [](const std::string& items, uint64_t j) {
+      return FunctionBuilder::nth(items, static_cast<int>(j));
+    };
     std::vector<std::string> products;
-    for (uint64_t j = 0; j < m.top_k; ++j)
-      products.push_back(
-          one_expert(b, m, row, FunctionBuilder::nth(experts, static_cast<int>(j)), kernels).ref);
-    const Tensor all{b.join(products, dtype), {dtype, {Dim(m.top_k), hidden}}};
-    return b.matmul(weights, all, false);
+    for (uint64_t j = 0; j < m.top_k; ++j) {
+      const Tensor row{of_slot(rows, j), {dtype, {Dim(1), hidden}}};
+      products.push_back(one_expert(b, m, row, of_slot(experts, j), kernels).ref);
+    }
+    return Tensor{b.join(products, dtype), {dtype, {k, hidden}}};
   };
-  const Tensor mixed =
-      list_loop(f, context, "experts_loop", x.type.shape[0], {dtype, {Dim(1), hidden}}, in, body);
-  return {mixed.ref, x.type};
+  const Tensor turns = list_loop(f, context, "experts_loop", batch, {dtype, {k, hidden}}, in, body);
+  // Back in the order of the slots.
+  const std::string scattered =
+      f.node("ScatterNd",
+             {f.expand_dims(order.slots, -1).ref, f.reshape(turns, {Dim("slots"), hidden}).ref,
+              f.shape({Dim("slots"), hidden})},
+             {attr("T", dtype), attr("Tindices", DType::i32)}, "output");
+  const Tensor products = f.reshape({scattered, {dtype, {Dim("slots"), hidden}}}, {batch, k, hidden});
+  return f.batch_matmul(f.cast(f.use(inputs[2]), dtype), products, false);
 }
 
 }  // namespace tandem

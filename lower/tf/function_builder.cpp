@@ -402,6 +402,18 @@ Tensor FunctionBuilder::gather(const Tensor& x, const Tensor& indices, int32_t a
           type};
 }
 
+Tensor FunctionBuilder::item(const Tensor& x, int32_t index) {
+  return {node("StridedSlice", {x.ref, constant({index}), constant({index + 1}), constant({1})},
+               {attr("T", x.type.dtype), attr("Index", DType::i32), attr("shrink_axis_mask", int64_t{1})},
+               "output"),
+          {x.type.dtype, {x.type.shape.begin() + 1, x.type.shape.end()}}};
+}
+
+Tensor FunctionBuilder::once(const std::string& key, const std::function<Tensor()>& make) {
+  const auto found = made_.find(key);
+  return found != made_.end() ? found->second : made_[key] = make();
+}
+
 Tensor FunctionBuilder::batch_matmul(const Tensor& x, const Tensor& y, bool transpose_y) {
   TensorType type = x.type;
   type.shape.back() = y.type.shape[y.type.rank() - (transpose_y ? 2 : 1)];

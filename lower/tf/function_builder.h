@@ -2,6 +2,7 @@
 // Writes the body of one TensorFlow function: nodes with readable names, constants written once, shapes by
 // axis name.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -94,6 +95,9 @@ class FunctionBuilder {
   /// A whole shape as an i32 vector, -1 where `dims` holds {}.
   std::string shape(const std::vector<std::optional<Dim>>& dims);
 
+  /// What `make` made when it was first asked for under this key.
+  Tensor once(const std::string& key, const std::function<Tensor()>& make);
+
   // The commonest nodes.
   Tensor binary(const std::string& op, const Tensor& x, const Tensor& y);  ///< AddV2, Mul, Sub, ...: x's type
   Tensor unary(const std::string& op, const Tensor& x);                    ///< Square, Rsqrt, Sigmoid, ...
@@ -108,6 +112,8 @@ class FunctionBuilder {
   /// Elements begin, begin + stride, ... below end of the last axis.
   Tensor slice_last(const Tensor& x, int32_t begin, int32_t end, int32_t stride = 1);
   Tensor gather(const Tensor& x, const Tensor& indices, int32_t axis, int32_t batch_dims = 0);
+  /// x[index]: shares x's buffer.
+  Tensor item(const Tensor& x, int32_t index);
   Tensor batch_matmul(const Tensor& x, const Tensor& y, bool transpose_y);
   /// x [..., in] times kernel [in, out], or [out, in] transposed.
   Tensor matmul(const Tensor& x, const Tensor& kernel, bool transpose_kernel);
@@ -129,6 +135,7 @@ class FunctionBuilder {
   std::map<std::string, std::string> axes_;       // scalars of named axes
   std::map<std::string, std::pair<std::string, int>> axis_sources_;  // named axis to argument and position
   std::map<std::string, TensorType> arguments_;
+  std::map<std::string, Tensor> made_;  // by once()'s key
 };
 
 }  // namespace tandem

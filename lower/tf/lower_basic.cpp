@@ -75,8 +75,10 @@ std::vector<Tensor> lower_add(FunctionBuilder& f, const Node&, std::span<const T
 
 std::vector<Tensor> lower_activation_gate(FunctionBuilder& f, const Node& node,
                                           std::span<const TfOperand> inputs, LowerContext&) {
-  const Tensor act = activate(f, string_attribute(node, "hidden_act"), f.use(inputs[0]));
-  return {f.binary("Mul", act, f.use(inputs[1]))};
+  const Tensor gate = f.use(inputs[0]), up = f.use(inputs[1]);
+  const std::string& hidden_act = string_attribute(node, "hidden_act");
+  if (gate.type.shape[1] == Dim(1)) return {gate_few_rows(f, hidden_act, gate, up)};
+  return {f.binary("Mul", activate(f, hidden_act, gate), up)};
 }
 
 std::vector<Tensor> lower_split_heads(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,

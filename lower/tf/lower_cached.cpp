@@ -22,8 +22,16 @@ Tensor slice_second(FunctionBuilder& f, const Tensor& x, uint64_t begin, uint64_
 Tensor kernels_of_heads(FunctionBuilder& f, const Tensor& kernel, const HeadLinearForm& form) {
   if (form.out_in)
     return slice_second(f, f.reshape(kernel, {form.heads, form.width, form.in}), form.begin, form.size);
-  const Tensor heads = f.reshape(kernel, {form.in, form.heads, form.width});
   const auto begin = static_cast<int32_t>(form.begin), size = static_cast<int32_t>(form.size);
+  if (form.width % form.size == 0 && form.begin % form.size == 0) {
+    // Parts of one size: one transpose makes all of them, each contiguous, so that no part is copied.
+    const Tensor parts = f.once(fmt::format("{} by {}", kernel.ref, size), [&] {
+      return f.transpose(f.reshape(kernel, {form.in, form.heads, form.width / form.size, form.size}),
+                         {2, 1, 0, 3});
+    });
+    return f.item(parts, begin / size);
+  }
+  const Tensor heads = f.reshape(kernel, {form.in, form.heads, form.width});
   return f.transpose(f.slice_last(heads, begin, begin + size), {1, 0, 2});
 }
 

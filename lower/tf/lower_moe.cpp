@@ -78,12 +78,6 @@ std::vector<Tensor> unpack(FunctionBuilder& f, std::span<const TfOperand> chunks
 
 }  // namespace
 
-Tensor gate_few_rows(FunctionBuilder& f, const std::string& hidden_act, const Tensor& gate,
-                     const Tensor& up) {
-  if (hidden_act == "silu") return f.binary("Mul", f.binary("Mul", up, f.unary("Sigmoid", gate)), gate);
-  return f.binary("Mul", activate(f, hidden_act, gate), up);
-}
-
 std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                 LowerContext&) {
   const Tensor x = f.cast(f.flatten_rows(f.use(inputs[0])), DType::f32);

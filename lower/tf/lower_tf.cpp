@@ -6,6 +6,7 @@
 #include "contract/cached.h"
 #include "contract/check.h"
 #include "lower/tf/activation.h"
+#include "lower/tf/experts_apart.h"
 #include "lower/tf/generate.h"
 #include "lower/tf/lower_ops.h"
 
@@ -163,6 +164,7 @@ class Lowering {
   std::vector<Tensor> call(FunctionBuilder& f, const Node& node, const std::vector<TfOperand>& inputs,
                            const std::map<std::string, TfOperand>& weights, Form form, Named& taps) {
     const Block& block = *find_block(contract_, string_attribute(node, "block"));
+    form.compiled = form.compiled && !has_experts(block);
     std::vector<std::string> refs;
     std::vector<DType> explicit_types, storages, output_types;
     for (const TfOperand& input : inputs) {
@@ -273,14 +275,6 @@ Result<Contract> with_steps(const Contract& contract) {
   return cached;
 }
 
-/// Stacks of experts that are cut into chunks are read with sizes that XLA cannot know.
-bool compiles(const Contract& contract) {
-  for (const Block& block : contract.blocks)
-    for (const Node& node : block.nodes)
-      if (node.op == "experts" && int_attribute(node, "chunks") > 1) return false;
-  return true;
-}
-
 Status lowerable(const Contract& contract) {
   std::vector<std::string> missing;
   const auto acts = tensorflow_activations();
@@ -321,18 +315,15 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   if (options.layers) {
     TANDEM_TRY(steps, stage_of(steps, *options.layers));
   }
-  const Contract extended = with_serving_entries(std::move(steps));
+  const Contract extended = with_experts_apart(with_serving_entries(std::move(steps)));
   Lowering lowering(extended, plans, options);
   const Form inference{true, false};
+  const Form compiled{true, false, true};
   for (const Block& entry : extended.entries)
     if (entry.name != "step")
-      lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry, inference);
+      lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry,
+                         entry.name.ends_with("_xla") ? compiled : inference);
   if (options.inlined) lowering.inlined_signature(std::string(kDefault), *find_entry(extended, kDefault));
-  const Form compiled{true, false, true};
-  if (const Block* step = find_entry(extended, "step"); step && compiles(extended)) {
-    lowering.signature("prefill_xla", *find_entry(extended, "prefill"), compiled);
-    lowering.signature("decode_xla", *step, compiled);
-  }
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});
   const bool takes_ids = find_entry(extended, kIdsOnly), gives_logits = logits.results[0] == "logits";

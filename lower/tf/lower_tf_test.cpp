@@ -202,11 +202,42 @@ TEST(LowerTf, SignaturesAndMethods) {
                            "prefill_xla", "score", "serving_default", "taps", "with_positions"));
 }
 
-TEST(LowerTf, StacksThatAreCutAreNotCompiled) {
-  EXPECT_TRUE(lowered(deepseek()).signatures.contains("decode_xla"));
-  const SavedModelSpec cut = lowered(deepseek(), 4);
-  EXPECT_FALSE(cut.signatures.contains("decode_xla") || cut.signatures.contains("prefill_xla"));
-  EXPECT_TRUE(cut.signatures.contains("decode") && cut.signatures.contains("generate_greedy"));
+/// The names of functions that calls with _XlaMustCompile reach.
+std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
+  std::set<std::string> found;
+  for (const auto& function : spec.library)
+    for (const auto& node : function.node_def())
+      if (node.attr().contains("_XlaMustCompile")) found.insert(node.attr().at("f").func().name());
+  for (size_t before = 0; before != found.size();) {
+    before = found.size();
+    for (const auto& function : spec.library)
+      if (found.contains(function.signature().name()))
+        for (const auto& node : function.node_def())
+          for (const auto& [name, value] : node.attr())
+            if (value.has_func()) found.insert(value.func().name());
+  }
+  return found;
+}
+
+// XLA would copy every kernel that is cut out of a stack, and compute every expert on padded rows.
+TEST(LowerTf, ExpertsAreLeftToStockKernelsInCompiledSignaturesAllElseIsCompiled) {
+  for (const uint64_t chunk : {6, 4}) {
+    const SavedModelSpec spec = lowered(deepseek(), chunk);
+    const std::set<std::string> compiled = compiled_functions(spec);
+    for (const std::string block : {"prefill_decoder_layer_moe", "step_decoder_layer_moe"}) {
+      ASSERT_FALSE(functions_of(spec, block + "_experts").empty()) << block;
+      ASSERT_FALSE(functions_of(spec, block + "_before").empty()) << block;
+      const auto &experts = *functions_of(spec, block + "_experts").back(),
+                 &before = *functions_of(spec, block + "_before").back();  // after its loops
+      EXPECT_FALSE(compiled.contains(experts.signature().name()));
+      EXPECT_TRUE(compiled.contains(before.signature().name()));
+      EXPECT_EQ(count_nodes(experts, "MatMul") > 0, block.starts_with("prefill"))
+          << "one token a row: a loop";
+      EXPECT_GT(count_nodes(before, "MatMul"), 7u) << "attention, router and shared expert";
+      for (const auto& input : before.signature().input_arg())
+        EXPECT_EQ(input.name().find("mlp.experts"), std::string::npos) << input.name();
+    }
+  }
 }
 
 TEST(LowerTf, LayersAreCompiledByTheirCallsAndKeepTheirLoops) {
@@ -275,23 +306,6 @@ TEST(LowerTf, NothingIsJoinedOfOnePart) {
       }
     EXPECT_GT(joins, 0u);
   }
-}
-
-/// The names of functions that calls with _XlaMustCompile reach.
-std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
-  std::set<std::string> found;
-  for (const auto& function : spec.library)
-    for (const auto& node : function.node_def())
-      if (node.attr().contains("_XlaMustCompile")) found.insert(node.attr().at("f").func().name());
-  for (size_t before = 0; before != found.size();) {
-    before = found.size();
-    for (const auto& function : spec.library)
-      if (found.contains(function.signature().name()))
-        for (const auto& node : function.node_def())
-          for (const auto& [name, value] : node.attr())
-            if (value.has_func()) found.insert(value.func().name());
-  }
-  return found;
 }
 
 /// Does a value of a function hang on what its inputs hold, and not on their shapes alone?
