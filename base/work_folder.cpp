@@ -135,6 +135,12 @@ Status WorkFolder::keep(const std::string& name, std::string_view text) const {
   return put(join(kKept, name), text);
 }
 
+Status WorkFolder::sync() const {
+  TANDEM_CHECK(sync_tree(*files_, join(work_, kOut)));
+  TANDEM_CHECK(files_->sync_directory(work_));
+  return files_->sync_directory(std::filesystem::path(work_).parent_path().string());
+}
+
 Result<std::vector<std::string>> WorkFolder::kept(const FileSystem& files, const std::string& output) {
   TANDEM_TRY(const std::string path, output_path(output));
   const std::string folder = join(beside(path, "work"), kKept);

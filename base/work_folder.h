@@ -56,6 +56,8 @@ class WorkFolder {
   /// Puts a text in kept/, whole: what no other plan may remove. From then on the folder is this plan's until
   /// the output is in place.
   Status keep(const std::string& name, std::string_view text) const;
+  /// Syncs the folders: what was put so far outlives a power loss.
+  Status sync() const;
   /// The paths of what is kept for an output; nothing if nobody works on it. Takes no lock.
   static Result<std::vector<std::string>> kept(const FileSystem& files, const std::string& output);
   /// A name in tmp/ that no other process uses.

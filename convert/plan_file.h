@@ -22,8 +22,8 @@ struct MachineSpeed {
   double sha256 = 0;  ///< of one thread
 };
 
-/// Of one process, in seconds. Reading and writing share the disk; hashing runs beside them, each byte of the
-/// output twice (its tensor, its file), each hash in a thread of its own.
+/// Of one process, in seconds. Reading and writing share the disk; hashing the files of the output runs
+/// beside them.
 struct TimeEstimate {
   double read = 0, write = 0, hash = 0;
   double all() const { return std::max(read + write, hash); }

@@ -112,6 +112,26 @@ TEST_F(PowerLoss, F5AnOldOutputGivesWayWholeOrStays) {
   EXPECT_GT(at_every_call(disk_, old, whole, act), 80u);
 }
 
+TEST_F(PowerLoss, F5AFileOfTheSourceIsDeletedOnlyWhenItsOutputOutlivesIt) {
+  HfWriteOptions split;
+  split.max_shard_bytes = 4000;
+  ASSERT_TRUE(disk_.remove_all(at("hf/model.safetensors")).ok());
+  ASSERT_TRUE(write_hf_weights(disk_, at("hf"), weights_for(tiny_llama()), split).ok());
+  ASSERT_TRUE(disk_.sync_directory(at("hf")).ok());
+  ConvertOptions options;
+  options.delete_source = true;
+  const auto act = [&](const FileSystem& files) -> Status {
+    const auto done = convert(files, at("hf"), at("out"), options);
+    return done.ok() ? Status{} : Status(done.error());
+  };
+  const auto undisturbed = copy_of(disk_);
+  const Status first = act(*undisturbed);
+  ASSERT_TRUE(first.ok()) << first.error().message();
+  EXPECT_EQ(undisturbed->list(at("hf")).value(),
+            (std::vector<std::string>{"config.json", "model.safetensors.index.json", "tokenizer.json"}));
+  EXPECT_GT(at_every_call(disk_, {}, output(*undisturbed), act), 50u);
+}
+
 TEST_F(PowerLoss, F5TheWayBackToo) {
   const auto act = [&](const FileSystem& files) -> Status {
     const auto done = convert(files, at("tf"), at("out"), several(false));

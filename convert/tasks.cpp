@@ -233,6 +233,15 @@ Result<Opened> open_plan(const FileSystem& files, std::string_view text, unsigne
   return opened;
 }
 
+/// A conversion that deleted its source and has left no work: there is nothing to plan with, and nothing to
+/// do. Errors: exists.
+Status not_done_before(const FileSystem& files, const std::string& destination) {
+  TANDEM_TRY(const PathKind there, files.kind(destination));
+  TANDEM_TRY(const std::vector<std::string> kept, WorkFolder::kept(files, destination));
+  if (there == PathKind::absent || !kept.empty()) return {};
+  return exists("", "the output exists already").at(destination).because("--force replaces it");
+}
+
 }  // namespace
 
 Status least_memory(const ConvertOptions& options) {
@@ -243,6 +252,8 @@ Status least_memory(const ConvertOptions& options) {
 Result<ConvertReport> convert(const FileSystem& files, const std::string& source,
                               const std::string& destination, const ConvertOptions& options) {
   TANDEM_CHECK(least_memory(options));
+  if (options.delete_source && options.write && !options.force)
+    TANDEM_CHECK(not_done_before(files, destination));
   TANDEM_TRY(const WithRetired view,
              options.write ? with_retired(files, destination) : Result<WithRetired>(WithRetired(files, {})));
   TANDEM_TRY(const auto conversion, plan_conversion(view, source, options, !view.any()));
