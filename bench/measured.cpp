@@ -9,15 +9,21 @@
 #include <cstring>
 #include <string>
 
-#include "base/file.h"
+#include "base/json.h"
 
 namespace tandem {
 namespace {
 
-/// What a child tells: a number, the kind of an error and its text, if there is one.
+/// What a child tells: its seconds, or its whole error.
 void tell(int pipe, double seconds, const Error* error) {
-  std::string text =
-      fmt::format("{} {} {}", seconds, error ? static_cast<int>(error->kind) : -1, error ? error->text : "");
+  Json told{{"seconds", seconds}};
+  if (error)
+    told["error"] = Json{{"kind", static_cast<int>(error->kind)},
+                         {"rule", error->rule},
+                         {"text", error->text},
+                         {"where", error->where},
+                         {"hint", error->hint}};
+  const std::string text = told.dump(-1, ' ', false, Json::error_handler_t::replace);
   static_cast<void>(!::write(pipe, text.data(), text.size()));
 }
 
@@ -53,13 +59,21 @@ Result<Measured> measure_in_child(const std::function<Result<double>()>& work) {
   rusage usage{};
   while (::wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  Measured measured;
-  int kind = 0, read = 0;
-  if (!WIFEXITED(status) || std::sscanf(text.c_str(), "%lf %d %n", &measured.seconds, &kind, &read) != 2)
+  const auto told = parse_json(text);
+  if (!WIFEXITED(status) || !told.ok())
     return unavailable("", "the measured process died ({})",
                        WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "no answer");
-  if (kind >= 0)
-    return Error{static_cast<ErrorKind>(kind), {}, text.substr(static_cast<size_t>(read)), {}, {}, {}};
+  if (told.value().contains("error")) {
+    const Json& error = told.value()["error"];
+    return Error{static_cast<ErrorKind>(error["kind"].get<int>()),
+                 error["rule"].get<std::string>(),
+                 error["text"].get<std::string>(),
+                 error["where"].get<std::string>(),
+                 {},
+                 error["hint"].get<std::string>()};
+  }
+  Measured measured;
+  measured.seconds = told.value()["seconds"].get<double>();
   measured.peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   return measured;
 }

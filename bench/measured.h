@@ -14,8 +14,8 @@ struct Measured {
 };
 
 /// Runs `work` in a child process, which ends with it. Seconds are the child's own, from begin to end of
-/// `work`, or what `work` returned if that is above 0 (a program that knows better). Errors: those of `work`
-/// (kind and text); unavailable, the child died or could not be made.
+/// `work`, or what `work` returned if that is above 0 (a program that knows better). Errors: those of `work`,
+/// but for a byte offset; unavailable, the child died or could not be made.
 Result<Measured> measure_in_child(const std::function<Result<double>()>& work);
 
 }  // namespace tandem

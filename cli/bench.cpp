@@ -13,6 +13,7 @@
 #include "bench/prepare.h"
 #include "cli/bench_convert.h"
 #include "cli/command.h"
+#include "cli/progress.h"
 #include "convert/convert.h"
 #include "convert/open_model.h"
 
@@ -194,16 +195,6 @@ void print(const InferReport& report) {
     }
   }
   print_table(table);
-}
-
-/// One line on a terminal's stderr, written over; ends work that a signal has stopped.
-Status show_step(std::string_view step) {
-  if (interrupted()) return unavailable("", "stopped by a signal");
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
-  return {};
-}
-void clear_step() {
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
 }
 
 Result<int> prepare_command(PrepareFlags& flags, bool json) {

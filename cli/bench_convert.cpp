@@ -1,11 +1,10 @@
 #include "cli/bench_convert.h"
 
-#include <unistd.h>
-
 #include "base/file.h"
 #include "base/signals.h"
 #include "bench/convert_bench.h"
 #include "cli/convert_flags.h"
+#include "cli/progress.h"
 
 namespace tandem {
 namespace {
@@ -67,14 +66,9 @@ Result<int> command_of(Flags& flags, bool json) {
   TANDEM_TRY(const PathKind kind, real_files().kind(options.folder));
   if (kind != PathKind::directory)
     return usage("", "{}: expected a folder on the disk to measure", options.folder);
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  options.progress = [&](std::string_view step) -> Status {
-    if (interrupted()) return unavailable("", "stopped by a signal");
-    if (terminal) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
-    return {};
-  };
+  options.progress = show_step;
   auto bench = bench_convert(options);
-  if (terminal) fmt::print(stderr, "\r\033[K");
+  clear_step();
   if (interrupted()) return unavailable("", "stopped by a signal");
   TANDEM_CHECK(bench);
   const Json result = to_json(bench.value());

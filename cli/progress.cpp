@@ -5,6 +5,9 @@
 
 #include <cstdio>
 
+#include "base/signals.h"
+#include "cli/command.h"
+
 namespace tandem {
 
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO)) {}
@@ -20,6 +23,16 @@ void Progress::show(uint64_t done, uint64_t total) {
   percent_ = percent;
   std::fputs(fmt::format("\r{}: {} %", what_, percent).c_str(), stderr);
   std::fflush(stderr);
+}
+
+Status show_step(std::string_view step) {
+  if (interrupted()) return unavailable("", "stopped by a signal");
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", for_terminal(step));
+  return {};
+}
+
+void clear_step() {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
 }
 
 }  // namespace tandem

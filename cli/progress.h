@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+
 namespace tandem {
 
 class Progress {
@@ -17,5 +19,10 @@ class Progress {
   bool terminal_;
   int percent_ = -1;
 };
+
+/// For work whose length nobody knows: one line, written over; an error once a signal came, so that the work
+/// ends.
+Status show_step(std::string_view step);
+void clear_step();
 
 }  // namespace tandem

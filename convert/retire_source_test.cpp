@@ -2,7 +2,6 @@
 // run.
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 
@@ -94,19 +93,6 @@ TEST_F(DeleteSource, ItTakesOneFileMoreThanTheSource) {
   EXPECT_LE(most, source + largest + 4000);
   EXPECT_GT(most, source / 2);
   EXPECT_EQ(files_of(at("out")), whole_);
-}
-
-/// Runs a call in a process that dies there; what it ended with.
-int died(const std::function<Status()>& call) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Status done = call();
-    if (!done.ok()) fmt::print(stderr, "{}\n", done.error().message());
-    ::_exit(done.ok() ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST_F(DeleteSource, F4KilledAtEverySyncAndRenameItGoesOnWithWhatIsLeft) {

@@ -1,7 +1,6 @@
 #include "convert/tasks.h"
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 
@@ -258,19 +257,6 @@ TEST_F(Tasks, FilesOfTheSourceTakeNoRoomAndStayAsTheyAre) {
   force.force = true;  // the old output goes, and with it a name of the source's file, not the file
   ASSERT_TRUE(convert(real_files(), at("hf"), at("out"), force).ok());
   EXPECT_EQ(files_of(at("hf")), before);
-}
-
-/// Runs a call in a process that dies there; what it ended with.
-int died(const std::function<Status()>& call) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Status done = call();
-    if (!done.ok()) fmt::print(stderr, "{}\n", done.error().message());
-    ::_exit(done.ok() ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 // F4: killed before and after every fsync and rename. The output is absent or old, or whole; the same command

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "base/hash.h"
 #include "convert/open_model.h"
@@ -93,6 +95,19 @@ inline Contents contents_of(const std::string& path) {
         fmt::format("{}{} crc32c {:08x}", info.dtype, to_string(info.shape), crc32c(0, data));
   }
   return contents;
+}
+
+/// Runs a call in a process that dies there; what it ended with.
+inline int died(const std::function<Status()>& call) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Status done = call();
+    if (!done.ok()) fmt::print(stderr, "{}\n", done.error().message());
+    ::_exit(done.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /// Every file below a folder by its path: the hash of its bytes.

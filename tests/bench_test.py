@@ -119,14 +119,17 @@ class Bench(Case):
 
     def test_ctrl_c_says_so_and_leaves_nothing(self):
         environment = {**os.environ, "TMPDIR": str(self.scratch)}
-        command = [TANDEM, "bench", "infer", fixtures("llama", 1)[0], "--contenders", "tf", "--rounds", "100000", "--prefill", "64"]
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-            time.sleep(4)
-            self.assertIsNone(process.poll())
-            os.killpg(process.pid, signal.SIGINT)
-            _, said = process.communicate(timeout=20)
-        self.assertEqual((process.returncode, said), (130, "tandem: stopped by a signal\n"))
-        self.assertEqual(list(self.scratch.iterdir()), [])
+        model = fixtures("llama", 1)[0]
+        for words in ("infer", model, "--contenders", "tf", "--rounds", "100000", "--prefill", "64"), ("convert", model, self.scratch, "--rounds", "100000"):
+            with self.subTest(words[0]):
+                command = [TANDEM, "bench", *words]
+                with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+                    time.sleep(4)
+                    self.assertIsNone(process.poll())
+                    os.killpg(process.pid, signal.SIGINT)
+                    _, said = process.communicate(timeout=20)
+                self.assertEqual((process.returncode, said), (130, "tandem: stopped by a signal\n"))
+                self.assertEqual(list(self.scratch.iterdir()), [])
 
     def test_words_that_are_wrong(self):
         for code, says, arguments in (
