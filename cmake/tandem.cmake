@@ -55,9 +55,10 @@ function(tandem_library NAME)
   target_link_libraries(${NAME} PUBLIC ${ARG_DEPS})
 endfunction()
 
-# tandem_tests(NAME DEPS lib... [EXTRA file...]): every *_test.cpp of the current folder, and EXTRA, as one program, registered whole with ctest.
+# tandem_tests(NAME DEPS lib... [EXTRA file...] [SHARDS n]): every *_test.cpp of the current folder, and EXTRA, as one program, registered with ctest
+# whole, or in n parts that may run side by side.
 function(tandem_tests NAME)
-  cmake_parse_arguments(ARG "" "" "DEPS;LABELS;EXTRA" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "DEPS;LABELS;EXTRA" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp")
   list(APPEND sources ${ARG_EXTRA})
   list(REMOVE_DUPLICATES sources)
@@ -68,6 +69,17 @@ function(tandem_tests NAME)
   target_compile_options(${NAME} PRIVATE ${TANDEM_WARNINGS} -O0)  # tests are compiled more often than they are run
   target_compile_definitions(${NAME} PRIVATE TANDEM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TANDEM_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
-  add_test(NAME ${NAME} COMMAND ${NAME})
-  set_tests_properties(${NAME} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 600)
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    set(test ${NAME})
+    if(ARG_SHARDS GREATER 1)
+      set(test ${NAME}_${shard}_of_${ARG_SHARDS})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${NAME})
+    set_tests_properties(${test} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT 600
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
