@@ -23,6 +23,9 @@ constexpr std::array kContenders{
                  "", "", "venv", kFloat32, 4},
     ContenderRow{"tf-xla", "its compiled signatures; each length is compiled before it is timed",
                  ModelInput::saved_model, "compiled", "", "venv", kFloat32, 4},
+    ContenderRow{"tf-xla-bf16",
+                 "tf-xla with weights in bfloat16, which steps of one row multiply as they are",
+                 ModelInput::bf16_saved_model, "compiled", "", "venv", kBf16, 2},
     ContenderRow{"transformers", "PyTorch eager: the fastest attention and experts that transformers has",
                  ModelInput::hf_folder, "eager", "bench_torch_worker.py", "venv", kFloat32, 4},
     ContenderRow{"torch-compile", "the same through torch.compile, with a static cache",
@@ -118,6 +121,7 @@ Result<const ContenderRow*> contender_named(std::string_view name) {
 }
 
 std::string prepared_name(const ContenderRow& row) {
+  if (row.input == ModelInput::bf16_saved_model) return "bf16.savedmodel";
   if (row.input == ModelInput::onnx) return "onnx";
   return row.input == ModelInput::gguf ? fmt::format("{}.gguf", row.mode) : "";
 }

@@ -21,7 +21,7 @@
 namespace tandem {
 
 /// What a contender reads.
-enum class ModelInput { saved_model, hf_folder, onnx, gguf };
+enum class ModelInput { saved_model, hf_folder, bf16_saved_model, onnx, gguf };
 
 /// One row a contender: the one list of them.
 struct ContenderRow {
@@ -44,7 +44,8 @@ struct ModelPaths {
   std::string graph;     ///< the SavedModel made of it
   std::string prepared;  ///< what `tandem bench prepare` made of it; "": nothing
 };
-/// A file or folder in a folder that `bench prepare` makes: "onnx", "f32.gguf".
+/// A file or folder in a folder that `bench prepare` makes: "bf16.savedmodel", "onnx", "f32.gguf"; "": reads
+/// none.
 std::string prepared_name(const ContenderRow& row);
 
 /// One answer.

@@ -12,13 +12,15 @@ TEST(Contenders, EachHasANameOfItsOwnAndAFileWhereItReadsOne) {
   for (const ContenderRow& row : contenders()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_EQ(contender_named(row.name).value(), &row);
-    const bool reads_prepared = row.input == ModelInput::onnx || row.input == ModelInput::gguf;
-    EXPECT_EQ(prepared_name(row).empty(), !reads_prepared) << row.name;
-    EXPECT_EQ(row.script.empty(), row.input == ModelInput::saved_model) << row.name;
+    const bool given = row.input == ModelInput::saved_model || row.input == ModelInput::hf_folder;
+    EXPECT_EQ(prepared_name(row).empty(), given) << row.name;
+    const bool ours = row.input == ModelInput::saved_model || row.input == ModelInput::bf16_saved_model;
+    EXPECT_EQ(row.script.empty(), ours) << row.name;
     EXPECT_GT(row.tolerance, 0) << row.name;
   }
   EXPECT_EQ(prepared_name(*contender_named("llama.cpp").value()), "f32.gguf");
   EXPECT_EQ(prepared_name(*contender_named("onnxruntime").value()), "onnx");
+  EXPECT_EQ(prepared_name(*contender_named("tf-xla-bf16").value()), "bf16.savedmodel");
 }
 
 TEST(Contenders, AFileThatWasNotPreparedIsNamed) {

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "bench/contender.h"
+#include "bench/prepare_bf16.h"
 #include "engines/worker_process.h"
 
 namespace tandem {
@@ -63,6 +64,7 @@ Result<std::vector<const ContenderRow*>> wanted(const std::vector<std::string>& 
 }
 
 Status make_one(const ContenderRow& row, const std::string& model, const std::string& out, double timeout_s) {
+  if (row.input == ModelInput::bf16_saved_model) return make_bf16_saved_model(model, out);
   TANDEM_TRY(const WorkerCommand command, python_command(row.python, "bench_prepare.py"));
   TANDEM_TRY(const auto process, WorkerProcess::start(command));
   const Words words{{"op", "prepare"},

@@ -1,5 +1,6 @@
 #pragma once
-// `tandem bench prepare`: a Hugging Face folder in the files that contenders read, each made by its own tool.
+// `tandem bench prepare`: a Hugging Face folder in the files that contenders read, each made by its own tool:
+// bf16.savedmodel by this one (prepare_bf16.h).
 
 #include <functional>
 #include <map>

@@ -24,7 +24,8 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  tandem bench limits                                     memory, arithmetic and disk of this machine\n"
     "  tandem bench infer ./smollm2                            TensorFlow and PyTorch on one model\n"
-    "  tandem bench prepare ./smollm2 ./smollm2.bench          its files for onnxruntime and llama.cpp\n";
+    "  tandem bench prepare ./smollm2 ./smollm2.bench          its files for onnxruntime, llama.cpp, "
+    "tf-xla-bf16\n";
 
 constexpr const char* kLimitsFooter =
     "The best of many passes: all threads at once sum memory that no cache holds (on pages of 2 MiB), or\n"
@@ -48,9 +49,9 @@ constexpr const char* kInferFooter =
     "the\n"
     "first token, anew in each round, with the files in the page cache. Of --load, --prefill and --decode "
     "what\n"
-    "is given is timed; without any, --prefill 128,512 --decode 128+512. onnxruntime and llama.cpp read "
-    "what\n"
-    "`tandem bench prepare` makes; keras-hub needs `make venv-keras-hub`.\n"
+    "is given is timed; without any, --prefill 128,512 --decode 128+512. onnxruntime, llama.cpp and "
+    "tf-xla-bf16\n"
+    "read what `tandem bench prepare` makes; keras-hub needs `make venv-keras-hub`.\n"
     "\n"
     "Examples:\n"
     "  tandem bench infer ./smollm2\n"
@@ -62,13 +63,16 @@ constexpr const char* kInferFooter =
 constexpr const char* kPrepareFooter =
     "Makes the new folder FOLDER with what onnxruntime and llama.cpp read, each by its own tool in the\n"
     "environment that `make venv-bench` installs: onnx/ (optimum-onnx, float32, with a cache), f32.gguf,\n"
-    "bf16.gguf and q8_0.gguf (convert_hf_to_gguf.py of the llama.cpp that is timed). What a tool cannot "
-    "make\n"
-    "is told, and the rest stays. Then: tandem bench infer MODEL --prepared FOLDER.\n"
+    "bf16.gguf and q8_0.gguf (convert_hf_to_gguf.py of the llama.cpp that is timed); and with what "
+    "tf-xla-bf16\n"
+    "reads, by this program: bf16.savedmodel (convert --layout source --matmul-precision bfloat16). What a "
+    "tool\n"
+    "cannot make is told, and the rest stays. Then: tandem bench infer MODEL --prepared FOLDER.\n"
     "\n"
     "Examples:\n"
     "  tandem bench prepare ./smollm2 ./smollm2.bench\n"
-    "  tandem bench prepare ./smollm2 ./smollm2.bench --contenders onnxruntime,llama.cpp --json\n";
+    "  tandem bench prepare ./smollm2 ./smollm2.bench --contenders onnxruntime,llama.cpp --json\n"
+    "  tandem bench prepare ./smollm2 ./smollm2.bf16 --contenders tf-xla-bf16\n";
 
 struct LimitFlags {
   LimitOptions options;
@@ -271,8 +275,8 @@ void add_bench(CLI::App& app, Session& session) {
   add_bench_convert(*bench, session);
 
   auto prepare = std::make_shared<PrepareFlags>();
-  command = add_command(*bench, session, "prepare", "The files that onnxruntime and llama.cpp read",
-                        kPrepareFooter);
+  command = add_command(*bench, session, "prepare",
+                        "The files that onnxruntime, llama.cpp and tf-xla-bf16 read", kPrepareFooter);
   command->add_option("MODEL", prepare->model, "Hugging Face folder")->required();
   command->add_option("FOLDER", prepare->out, "The folder that is made")->required();
   command
@@ -286,7 +290,8 @@ void add_bench(CLI::App& app, Session& session) {
   command->add_option("MODEL", infer->model, "Hugging Face folder")->required();
   command->add_option("--graph", infer->graph, "A SavedModel of it in float32 (default: made, and removed)");
   command->add_option("--prepared", infer->prepared,
-                      "The folder that `tandem bench prepare` made of it, for onnxruntime and llama.cpp");
+                      "The folder that `tandem bench prepare` made of it, for onnxruntime, llama.cpp and "
+                      "tf-xla-bf16");
   std::string names;
   for (const ContenderRow& row : contenders()) names += fmt::format("\n  {:<14} {}", row.name, row.help);
   command

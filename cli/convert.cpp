@@ -38,6 +38,8 @@ constexpr const char* kFooter =
     "nothing\n"
     "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --layout source   no copy: its data are SRC's "
     "files\n"
+    "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --layout source --matmul-precision bfloat16\n"
+    "                                                                  decode_xla reads half the bytes\n"
     "  tandem convert ./deepseek-llm-7b ./llm.savedmodel --inline      for tools that cannot see into "
     "functions\n"
     "  tandem convert ./deepseek-v3 ./v3.stages --stages 16            16 SavedModels that hand hidden "

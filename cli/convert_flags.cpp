@@ -25,6 +25,8 @@ Result<ConvertOptions> options_of(const ConvertFlags& flags) {
     TANDEM_TRY(options.dtype, storage_named("--dtype", flags.dtype, {DType::f32, DType::bf16, DType::f16}));
   }
   TANDEM_TRY(options.compute, storage_named("--compute", flags.compute, {DType::f32, DType::bf16}));
+  TANDEM_TRY(options.matmul_precision,
+             storage_named("--matmul-precision", flags.matmul_precision, {DType::f32, DType::bf16}));
   if (flags.layout != "tensorflow" && flags.layout != "source")
     return usage("", "--layout {}: expected tensorflow or source", flags.layout);
   options.layout = flags.layout == "source" ? WeightLayout::source : WeightLayout::tensorflow;
@@ -58,6 +60,10 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
   command.add_option("--dtype", flags.dtype, "Storage: keep (default), float32, bfloat16 or float16");
   command.add_option("--compute", flags.compute,
                      "Arithmetic of the SavedModel: float32 (default) or bfloat16");
+  command.add_option(
+      "--matmul-precision", flags.matmul_precision,
+      "With --layout source: float32 (default), or bfloat16, in which decode_xla then multiplies "
+      "kernels that are stored so; sums are float32");
   command.add_flag("--inline", options.inlined,
                    "Write serving_default as one graph, for tools that cannot see into functions");
   command.add_option(

@@ -9,7 +9,7 @@ namespace tandem {
 struct ConvertFlags {
   std::string source, destination;
   std::string to;
-  std::string dtype = "keep", compute = "float32";
+  std::string dtype = "keep", compute = "float32", matmul_precision = "float32";
   std::string max_shard_size, memory;
   std::string layout = "tensorflow", place = "hard-link";
   std::vector<std::string> accepted_keys;

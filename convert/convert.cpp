@@ -105,6 +105,8 @@ Result<std::unique_ptr<Conversion>> plan_conversion(const FileSystem& files, con
         .at(source);
   if (options.inlined && target != ConvertTarget::saved_model)
     return usage("convert_c4", "--inline is for a SavedModel: nothing else has a graph");
+  if (options.matmul_precision != DType::f32 && target != ConvertTarget::saved_model)
+    return usage("convert_c4", "--matmul-precision is for a SavedModel: nothing else has a graph");
   return back ? plan_back(files, std::move(opened), options)
               : plan_forward(files, std::move(opened), options, check_scales);
 }

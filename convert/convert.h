@@ -36,6 +36,8 @@ struct ConvertOptions {
   WeightLayout layout = WeightLayout::tensorflow;
   Place place = Place::hard_link;  ///< with WeightLayout::source, how the files come to lie in the output
   DType compute = DType::f32;      ///< arithmetic of the SavedModel
+  /// Of decode_xla's linears: f32 or bf16 (LowerTfOptions).
+  DType matmul_precision = DType::f32;
   bool inlined = false;            ///< its serving_default is nodes of the main graph, without functions
   std::optional<uint64_t> stages;  ///< so many SavedModels of consecutive layers; nothing: one of all
   std::string

@@ -166,10 +166,45 @@ Status check_frequencies(const OpenedModel& source, const Contract& contract, co
   return {};
 }
 
-Status make_whole(const Contract& contract, bool inlined, Plan& plan) {
+/// A product with a kernel [out, in] that is stored as bf16.
+bool reads_bf16_kernel(const Contract& contract, const Node& node, const std::string& at) {
+  if (node.op != "linear" || string_attribute(node, "layout") != "out_in") return false;
+  const WeightEntry* kernel = find_weight(contract, full_name(at, node.inputs[1].name));
+  return kernel && kernel->storage == DType::bf16;
+}
+
+bool has_bf16_product(const Contract& contract) {
+  return std::ranges::any_of(find_entry(contract, "logits")->nodes, [&](const Node& node) {
+    if (node.op != "call") return reads_bf16_kernel(contract, node, "");
+    return std::ranges::any_of(
+        find_block(contract, string_attribute(node, "block"))->nodes,
+        [&](const Node& inner) { return reads_bf16_kernel(contract, inner, string_attribute(node, "at")); });
+  });
+}
+
+/// --matmul-precision bfloat16 where it does something.
+Status may_reduce(const Contract& contract, const ConvertOptions& options, Plan& plan) {
+  if (options.matmul_precision == DType::f32) return {};
+  if (options.layout != WeightLayout::source || options.compute != DType::f32 || !has_bf16_product(contract))
+    return usage(
+               "convert_c4",
+               "--matmul-precision bfloat16 would change nothing: it is for a graph that computes in float32 "
+               "with kernels stored in bfloat16, [out, in]")
+        .because("--layout source keeps those of a bfloat16 checkpoint so");
+  plan.remarks.push_back(
+      "--matmul-precision bfloat16: decode_xla rounds what a kernel is multiplied with to bfloat16 and sums "
+      "in "
+      "float32; it is made for one row at a time");
+  return {};
+}
+
+Status make_whole(const Contract& contract, const ConvertOptions& options, Plan& plan) {
   Part part;
+  TANDEM_CHECK(may_reduce(contract, options, plan));
   TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
-                                            {.eos_token_ids = plan.model.eos_token_ids, .inlined = inlined}));
+                                            {.eos_token_ids = plan.model.eos_token_ids,
+                                             .inlined = options.inlined,
+                                             .matmul_precision = options.matmul_precision}));
   for (const TensorPlan& tensor : plan.plans) part.tensors.push_back(&tensor);
   plan.parts.push_back(std::move(part));
   return {};
@@ -216,7 +251,7 @@ Status make_graphs(const OpenedModel& source, const Match& found, const ConvertO
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
   TANDEM_CHECK(options.stages ? make_stages(contract, *options.stages, plan)
-                              : make_whole(contract, options.inlined, plan));
+                              : make_whole(contract, options, plan));
   for (Part& part : plan.parts) part.graph = checkpoint_object_graph(part.spec);
   for (const auto& [name, content] : source.side_files) plan.assets.push_back({name, content});
   plan.assets.push_back({std::string(kContractFile), print(contract)});

@@ -24,6 +24,7 @@ Json to_json(const ConvertOptions& options) {
   return Json{{"to", options.to ? Json(spelling(*options.to)) : Json()},
               {"dtype", dtype_or_null(options.dtype)},
               {"compute", row(options.compute).long_name},
+              {"matmul_precision", row(options.matmul_precision).long_name},
               {"inline", options.inlined},
               {"layout", options.layout == WeightLayout::source ? "source" : "tensorflow"},
               {"place", place_name(options.place)},
@@ -116,6 +117,9 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   }
   options.dtype = dtype("dtype", true);
   options.compute = dtype("compute", false).value_or(DType::f32);
+  options.matmul_precision = dtype("matmul_precision", false).value_or(DType::f32);
+  if (options.matmul_precision != DType::f32 && options.matmul_precision != DType::bf16)
+    fields.wrong("\"matmul_precision\" is neither float32 nor bfloat16");
   options.inlined = fields.boolean("inline");
   const std::string layout = fields.text("layout"), place = fields.text("place");
   options.layout = layout == "source" ? WeightLayout::source : WeightLayout::tensorflow;

@@ -9,7 +9,7 @@ from make_smollm2 import smollm2
 from schemas_test import problems
 
 FLOAT32 = ["tf", "tf-xla", "transformers", "keras-hub", "onnxruntime", "llama.cpp"]
-ROUNDED = ["llama.cpp-bf16", "llama.cpp-q8_0"]
+ROUNDED = ["tf-xla-bf16", "llama.cpp-bf16", "llama.cpp-q8_0"]
 
 
 class BenchContenders(Case):
@@ -24,7 +24,7 @@ class BenchContenders(Case):
         folder = self.scratch / "prepared"
         made = tandem("bench", "prepare", smollm2(), folder, "--json").json
         self.assertEqual(problems("bench-prepare", made), [])
-        self.assertEqual((sorted(made["made"]), made["not_made"]), (["bf16.gguf", "f32.gguf", "onnx", "q8_0.gguf"], {}))
+        self.assertEqual((sorted(made["made"]), made["not_made"]), (["bf16.gguf", "bf16.savedmodel", "f32.gguf", "onnx", "q8_0.gguf"], {}))
         self.assertEqual([path.name for path in self.scratch.iterdir()], ["prepared"])
 
         every = ",".join(FLOAT32 + ROUNDED)

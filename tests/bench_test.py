@@ -45,6 +45,21 @@ class Bench(Case):
                         if scenario["what"] == "decode":
                             self.assertEqual(result["same_tokens"] == 7, not result["near_tie"])
 
+    def test_weights_in_bfloat16_are_prepared_and_timed(self):
+        model, prepared = fixtures("llama", 1)[0], self.scratch / "prepared"
+        made = tandem("bench", "prepare", model, prepared, "--contenders", "tf-xla-bf16", "--json").json
+        self.assertEqual(problems("bench-prepare", made), [])
+        self.assertEqual((list(made["made"]), made["not_made"]), (["bf16.savedmodel"], {}))
+        self.assertEqual([path.name for path in prepared.iterdir()], ["bf16.savedmodel"])
+        report = self.infer(model, "--prepared", prepared, "--contenders", "tf-xla,tf-xla-bf16")
+        for scenario in report["scenarios"]:
+            result = scenario["results"][1]
+            self.assertNotIn("failure", result)
+            self.assertGreater(result["max_abs_error"], 1e-4 * result["logits_rms"])
+        failed = tandem("bench", "prepare", TINY, self.scratch / "mixture", "--contenders", "tf-xla-bf16", code=65)
+        self.assertIn("experts are stacked into one tensor", failed.err)
+        self.assertEqual([path.name for path in self.scratch.iterdir()], ["prepared"])
+
     def test_the_page_draws_its_charts(self):
         path = self.scratch / "bench.html"
         self.infer(fixtures("llama", 1)[0], "--contenders", "transformers,tf", "--report", path)
@@ -133,7 +148,7 @@ class Bench(Case):
 
     def test_words_that_are_wrong(self):
         for code, says, arguments in (
-            (2, 'there is no contender "tensorflow", only tf, tf-xla, transformers, torch-compile, keras-hub, onnxruntime, llama.cpp,', ["--contenders", "tensorflow"]),
+            (2, 'there is no contender "tensorflow", only tf, tf-xla, tf-xla-bf16, transformers, torch-compile, keras-hub, onnxruntime, llama.cpp,', ["--contenders", "tensorflow"]),
             (2, "--decode 128: expected PROMPT+STEPS", ["--decode", "128"]),
             (2, "--decode 0+5: expected PROMPT+STEPS", ["--decode", "0+5"]),
             (2, "expected numbers from 1", ["--prefill", "0"]),

@@ -26,6 +26,16 @@ void collect(const tensorflow::NodeDef& node, const Functions& functions, std::s
   }
 }
 
+/// Whether the first axis of its arguments is all that their shapes leave open.
+bool varies_in_batch_alone(const tensorflow::FunctionDef& function) {
+  const auto shapes = function.attr().find("_input_shapes");
+  if (shapes == function.attr().end()) return false;
+  for (const auto& shape : shapes->second.list().shape())
+    for (int axis = 1; axis < shape.dim_size(); ++axis)
+      if (shape.dim(axis).size() < 0) return false;
+  return true;
+}
+
 }  // namespace
 
 Compilations::Compilations(const tensorflow::MetaGraphDef& model) {
@@ -40,13 +50,20 @@ Compilations::Compilations(const tensorflow::MetaGraphDef& model) {
       const auto node = nodes.find(output.name().substr(0, output.name().find(':')));
       if (node != nodes.end()) collect(*node->second, functions, seen, marked);
     }
-    functions_[key] = marked.size();
+    for (const std::string& name : marked) {
+      const auto function = functions.find(name);
+      const bool batch = function != functions.end() && varies_in_batch_alone(*function->second);
+      ++(batch ? functions_[key].for_batch : functions_[key].for_shapes);
+    }
   }
 }
 
-void Compilations::ran(const std::string& signature, const std::string& shapes) {
+void Compilations::ran(const std::string& signature, const std::vector<Shape>& shapes) {
   const auto found = functions_.find(signature);
-  if (found != functions_.end() && had_.emplace(signature, shapes).second) count_ += found->second;
+  if (found == functions_.end()) return;
+  const uint64_t batch = shapes.empty() || shapes.front().empty() ? 0 : shapes.front().front();
+  if (had_.emplace(signature, shapes).second) count_ += found->second.for_shapes;
+  if (had_batch_.emplace(signature, batch).second) count_ += found->second.for_batch;
 }
 
 }  // namespace tandem

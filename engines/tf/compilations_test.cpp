@@ -8,11 +8,14 @@
 namespace tandem {
 namespace {
 
-tensorflow::MetaGraphDef lowered(const Json& config) {
+tensorflow::MetaGraphDef lowered(const Json& config, DType storage = DType::f32,
+                                 DType matmul_precision = DType::f32) {
   const Model model = make_model(config).value();
   const Contract contract =
-      model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
-  return assemble(lower_to_tensorflow(contract, expand(model.rules)).value()).value().meta_graphs(0);
+      model.contract(model.rules, DType::f32, [&](const std::string&) { return storage; }).value();
+  const auto spec =
+      lower_to_tensorflow(contract, expand(model.rules), {.matmul_precision = matmul_precision});
+  return assemble(spec.value()).value().meta_graphs(0);
 }
 
 const Json kLlama{{"model_type", "llama"},       {"vocab_size", 11},        {"hidden_size", 8},
@@ -22,19 +25,31 @@ const Json kLlama{{"model_type", "llama"},       {"vocab_size", 11},        {"hi
 
 TEST(Compilations, OneForAllLayersOfAKindAndEachNewShape) {
   Compilations compilations(lowered(kLlama));
-  compilations.ran("prefill_xla", "[1, 64]");
+  compilations.ran("prefill_xla", {{1, 64}});
   EXPECT_EQ(compilations.count(), 1u);
-  compilations.ran("prefill_xla", "[1, 64]");
+  compilations.ran("prefill_xla", {{1, 64}});
   EXPECT_EQ(compilations.count(), 1u);
-  compilations.ran("prefill_xla", "[2, 64]");
-  compilations.ran("decode_xla", "[1, 64]");
+  compilations.ran("prefill_xla", {{2, 64}});
+  compilations.ran("decode_xla", {{1, 64}});
   EXPECT_EQ(compilations.count(), 3u);
+}
+
+TEST(Compilations, AHeadOfItsOwnIsCompiledOnceForABatch) {
+  Compilations compilations(lowered(kLlama, DType::bf16, DType::bf16));
+  compilations.ran("prefill_xla", {{1, 64}});
+  EXPECT_EQ(compilations.count(), 1u);
+  compilations.ran("decode_xla", {{1, 96}, {1, 1}});
+  EXPECT_EQ(compilations.count(), 3u);
+  compilations.ran("decode_xla", {{1, 128}, {1, 1}});
+  EXPECT_EQ(compilations.count(), 4u);
+  compilations.ran("decode_xla", {{2, 128}, {2, 1}});
+  EXPECT_EQ(compilations.count(), 6u);
 }
 
 TEST(Compilations, WhatIsNotMarkedIsNotCompiled) {
   Compilations compilations(lowered(kLlama));
   for (const char* signature : {"prefill", "decode", "generate", "serving_default", "nobody"})
-    compilations.ran(signature, "[1, 64]");
+    compilations.ran(signature, {{1, 64}});
   EXPECT_EQ(compilations.count(), 0u);
 }
 

@@ -200,12 +200,12 @@ class TfModel : public LoadedModel {
                                   const std::map<std::string, TF_Tensor*>& inputs) override {
     const Signature& signature = signatures_.at(key);
     SessionRun run;
-    std::string shapes;
+    std::vector<Shape> shapes;
     for (const auto& [name, argument] : signature.inputs) {
       if (!inputs.contains(name)) return corrupt("tf_c14", "signature {} takes {}, not asked for", key, name);
       TANDEM_TRY(run.sources.emplace_back(), place(argument.tensor));
       run.values.push_back(inputs.at(name));
-      shapes += to_string(shape_of(api_, *inputs.at(name)));
+      shapes.push_back(shape_of(api_, *inputs.at(name)));
     }
     for (const auto& [name, argument] : signature.outputs) {
       TANDEM_TRY(run.targets.emplace_back(), place(argument.tensor));

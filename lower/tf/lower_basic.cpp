@@ -4,6 +4,24 @@
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
+namespace {
+
+/// x [..., in] rounded to bf16, times a kernel bf16 [out, in], summed in f32. XLA compiles it to one pass
+/// over the kernel as it is stored; of the stock kernels for processors none takes bf16 and gives f32.
+Tensor bf16_product(FunctionBuilder& f, const Tensor& x, const Tensor& kernel) {
+  const Tensor rows = f.cast(f.flatten_rows(x), DType::bf16);
+  const Dim out = kernel.type.shape[0];
+  const Tensor product{f.node("BatchMatMulV3", {rows.ref, kernel.ref},
+                              {attr("Ta", DType::bf16), attr("Tb", DType::bf16), attr("Tout", DType::f32),
+                               attr("adj_x", false), attr("adj_y", true)},
+                              "output"),
+                       {DType::f32, {rows.type.shape[0], out}}};
+  std::vector<Dim> dims = x.type.shape;
+  dims.back() = out;
+  return f.reshape(product, dims);
+}
+
+}  // namespace
 
 std::vector<Tensor> lower_positions(FunctionBuilder& f, const Node&, std::span<const TfOperand> inputs,
                                     LowerContext&) {
@@ -44,9 +62,13 @@ std::vector<Tensor> lower_embedding(FunctionBuilder& f, const Node&, std::span<c
 }
 
 std::vector<Tensor> lower_linear(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
-                                 LowerContext&) {
-  const Tensor product =
-      f.matmul(f.use(inputs[0]), f.use(inputs[1]), string_attribute(node, "layout") == "out_in");
+                                 LowerContext& context) {
+  const Tensor x = f.use(inputs[0]);
+  const TfOperand& kernel = inputs[1];
+  const bool out_in = string_attribute(node, "layout") == "out_in";
+  const bool as_stored = context.matmul_precision == DType::bf16 && out_in && kernel.storage == DType::bf16 &&
+                         kernel.tensor.type.dtype == DType::f32;
+  const Tensor product = as_stored ? bf16_product(f, x, f.read(kernel)) : f.matmul(x, f.use(kernel), out_in);
   if (inputs.size() == 2) return {product};
   return {f.binary("AddV2", product, f.use(inputs[2]))};
 }

@@ -14,6 +14,7 @@ struct LowerContext {
   uint64_t query_chunk = 0;  ///< attention for so many queries at a time, in a loop; 0: for all at once
   std::string function;      ///< name of the function being written, a prefix for helpers
   bool compiled = false;     ///< for XLA: loops stay functions, which it compiles, and are not lowered
+  DType matmul_precision = DType::f32;  ///< of linears in what is compiled (LowerTfOptions)
 };
 
 using LowerFunction = std::vector<Tensor> (*)(FunctionBuilder& f, const Node& node,

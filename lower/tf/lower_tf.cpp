@@ -8,17 +8,19 @@
 #include "lower/tf/activation.h"
 #include "lower/tf/experts_apart.h"
 #include "lower/tf/generate.h"
+#include "lower/tf/linears_apart.h"
 #include "lower/tf/lower_ops.h"
 
 namespace tandem {
 namespace {
 
 /// One form of a block or entry: attention in chunks or not, every tap returned or not; blocks compiled by
-/// XLA or not.
+/// XLA or not, and how exactly their linears multiply.
 struct Form {
   bool chunked = false;
   bool with_taps = false;
   bool compiled = false;
+  DType matmul_precision = DType::f32;
 };
 
 using Named = std::vector<std::pair<std::string, Tensor>>;
@@ -140,7 +142,8 @@ class Lowering {
             const std::map<std::string, TfOperand>& weights, const std::string& prefix, Form form,
             Named& taps) {
     LowerContext context{&spec_.library, form.chunked ? options_.query_chunk : 0,
-                         fmt::format("__inference_{}_{}", block.name, counter_), form.compiled};
+                         fmt::format("__inference_{}_{}", block.name, counter_), form.compiled,
+                         form.matmul_precision};
     std::vector<std::string> places;
     for (const Node& node : block.nodes) {
       f.scope(node.tap.empty() ? node.outputs[0] : node.tap);
@@ -165,6 +168,7 @@ class Lowering {
                            const std::map<std::string, TfOperand>& weights, Form form, Named& taps) {
     const Block& block = *find_block(contract_, string_attribute(node, "block"));
     form.compiled = form.compiled && !has_experts(block);
+    if (!form.compiled) form.matmul_precision = DType::f32;
     std::vector<std::string> refs;
     std::vector<DType> explicit_types, storages, output_types;
     for (const TfOperand& input : inputs) {
@@ -202,7 +206,8 @@ class Lowering {
     std::vector<std::pair<std::string, TensorType>> taps;
   };
   const BlockFunction& block_function(const Block& block, const std::vector<DType>& storages, Form form) {
-    std::string key = fmt::format("{}/{}/{}/{}", block.name, form.chunked, form.with_taps, form.compiled);
+    std::string key = fmt::format("{}/{}/{}/{}/{}", block.name, form.chunked, form.with_taps, form.compiled,
+                                  name(form.matmul_precision));
     for (const DType storage : storages) key += "/" + std::string(name(storage));
     const auto found = functions_.find(key);
     if (found != functions_.end()) return found->second;
@@ -253,6 +258,13 @@ Block computed_input(Block entry, std::string name, std::string_view input, Node
 
 constexpr std::string_view kDefault = "serving_default";
 constexpr std::string_view kIdsOnly = "input_ids_only";
+constexpr std::string_view kDecodeXla = "decode_xla";
+
+/// Of a signature for inference.
+Form form_of(std::string_view entry, const LowerTfOptions& options) {
+  if (!entry.ends_with("_xla")) return {true, false};
+  return {true, false, true, entry == kDecodeXla ? options.matmul_precision : DType::f32};
+}
 
 /// The contract with two more entries: positions made from the mask, and a mask of ones.
 Contract with_serving_entries(Contract contract) {
@@ -315,14 +327,13 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   if (options.layers) {
     TANDEM_TRY(steps, stage_of(steps, *options.layers));
   }
-  const Contract extended = with_experts_apart(with_serving_entries(std::move(steps)));
+  Contract extended = with_experts_apart(with_serving_entries(std::move(steps)));
+  if (options.matmul_precision != DType::f32) extended = with_linears_apart(std::move(extended), kDecodeXla);
   Lowering lowering(extended, plans, options);
-  const Form inference{true, false};
-  const Form compiled{true, false, true};
   for (const Block& entry : extended.entries)
     if (entry.name != "step")
       lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry,
-                         entry.name.ends_with("_xla") ? compiled : inference);
+                         form_of(entry.name, options));
   if (options.inlined) lowering.inlined_signature(std::string(kDefault), *find_entry(extended, kDefault));
   const Block& logits = *find_entry(extended, "logits");
   lowering.signature("taps", logits, {true, true});

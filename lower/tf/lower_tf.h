@@ -16,6 +16,9 @@ struct LowerTfOptions {
   std::vector<int64_t> eos_token_ids = {};  ///< what ends a row of generate_greedy
   bool inlined = false;  ///< serving_default stands in the main graph, so its attention is in one piece
   std::optional<LayerSpan> layers = {};  ///< these alone: one stage (contract/stages.h)
+  /// bf16: where decode_xla multiplies with a kernel [out, in] that is stored as bf16, it rounds what the
+  /// kernel is multiplied with to bf16 and sums in f32. All other products and signatures are as ever.
+  DType matmul_precision = DType::f32;
 };
 
 /// Lowers every entry and block of a checked contract. Signatures: serving_default, input_ids_only,

@@ -67,6 +67,16 @@ SavedModelSpec lowered(const Json& config, uint64_t experts_in_chunk = 0, DType 
   return lower_to_tensorflow(contract, expand(model.rules)).value();
 }
 
+/// As --layout source has it: every kernel [out, in].
+SavedModelSpec lowered_as_stored(const Json& config, DType storage, DType matmul_precision) {
+  Model model = make_model(config).value();
+  for (RuleRow& row : model.rules.rows)
+    std::erase_if(row.steps, [](const Step& step) { return std::holds_alternative<Transpose>(step); });
+  const Contract contract =
+      model.contract(model.rules, DType::f32, [&](const std::string&) { return storage; }).value();
+  return lower_to_tensorflow(contract, expand(model.rules), {.matmul_precision = matmul_precision}).value();
+}
+
 std::string bytes_of(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -202,12 +212,8 @@ TEST(LowerTf, SignaturesAndMethods) {
                            "prefill_xla", "score", "serving_default", "taps", "with_positions"));
 }
 
-/// The names of functions that calls with _XlaMustCompile reach.
-std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
-  std::set<std::string> found;
-  for (const auto& function : spec.library)
-    for (const auto& node : function.node_def())
-      if (node.attr().contains("_XlaMustCompile")) found.insert(node.attr().at("f").func().name());
+/// These functions and all that they reach, by name.
+std::set<std::string> reached(const SavedModelSpec& spec, std::set<std::string> found) {
   for (size_t before = 0; before != found.size();) {
     before = found.size();
     for (const auto& function : spec.library)
@@ -217,6 +223,15 @@ std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
             if (value.has_func()) found.insert(value.func().name());
   }
   return found;
+}
+
+/// The names of functions that calls with _XlaMustCompile reach.
+std::set<std::string> compiled_functions(const SavedModelSpec& spec) {
+  std::set<std::string> found;
+  for (const auto& function : spec.library)
+    for (const auto& node : function.node_def())
+      if (node.attr().contains("_XlaMustCompile")) found.insert(node.attr().at("f").func().name());
+  return reached(spec, std::move(found));
 }
 
 // XLA would copy every kernel that is cut out of a stack, and compute every expert on padded rows.
@@ -255,6 +270,53 @@ TEST(LowerTf, LayersAreCompiledByTheirCallsAndKeepTheirLoops) {
           }
     }
   EXPECT_EQ(calls, 2u * 3);  // prefill_xla and decode_xla, three layers
+}
+
+/// Nodes that multiply bf16 and give f32, by function.
+std::map<std::string, size_t> bf16_products(const SavedModelSpec& spec) {
+  std::map<std::string, size_t> found;
+  for (const auto& function : spec.library)
+    for (const auto& node : function.node_def()) {
+      if (node.op() != "BatchMatMulV3" || node.attr().at("Tb").type() != tensorflow::DT_BFLOAT16) continue;
+      EXPECT_EQ(node.attr().at("Ta").type(), tensorflow::DT_BFLOAT16) << node.name();
+      EXPECT_EQ(node.attr().at("Tout").type(), tensorflow::DT_FLOAT) << node.name();
+      EXPECT_TRUE(node.attr().at("adj_y").b()) << node.name();
+      ++found[function.signature().name()];
+    }
+  return found;
+}
+
+// Of the stock kernels for processors none multiplies bf16 and gives f32.
+TEST(LowerTf, KernelsStoredInBf16AreMultipliedAsTheyAreInCompiledFunctionsOfDecodeXlaAlone) {
+  for (const auto& [config, linears] :  // of a function, the head last
+       std::vector<std::pair<Json, std::vector<size_t>>>{{llama(), {7, 1}}, {deepseek(), {7, 7, 1}}}) {
+    const SavedModelSpec spec = lowered_as_stored(config, DType::bf16, DType::bf16);
+    const std::set<std::string> compiled = compiled_functions(spec);
+    const auto products = bf16_products(spec);
+    std::vector<size_t> counts;
+    for (const auto& [function, count] : products) {
+      counts.push_back(count);
+      EXPECT_TRUE(compiled.contains(function)) << function;
+      for (const auto& [key, signature] : spec.signatures)
+        EXPECT_EQ(reached(spec, {signature.function}).contains(function), key == "decode_xla")
+            << function << " of " << key;
+      for (const auto& [key, method] : spec.methods)
+        EXPECT_FALSE(reached(spec, {method.function}).contains(function)) << function << " of " << key;
+    }
+    EXPECT_THAT(counts, testing::UnorderedElementsAreArray(linears));
+  }
+}
+
+TEST(LowerTf, ElsewhereMatmulPrecisionChangesNoProduct) {
+  EXPECT_TRUE(bf16_products(lowered_as_stored(llama(), DType::bf16, DType::f32)).empty());
+  EXPECT_TRUE(bf16_products(lowered_as_stored(llama(), DType::f32, DType::bf16)).empty());
+  Json untied = llama();  // the embedding is [out, in] in every layout
+  untied["tie_word_embeddings"] = false;
+  const Model model = make_model(untied).value();
+  const Contract contract =
+      model.contract(model.rules, DType::f32, [](const std::string&) { return DType::bf16; }).value();
+  const auto spec = lower_to_tensorflow(contract, expand(model.rules), {.matmul_precision = DType::bf16});
+  EXPECT_TRUE(bf16_products(spec.value()).empty());
 }
 
 TEST(LowerTf, VariablesAreNamedByPathOnceWhereTied) {
