@@ -119,12 +119,15 @@ class Bench(Case):
         model, out = fixtures("llama", 1)[0], self.scratch / "prepared"
         for python in (self.scratch / "none", sys.executable):  # no interpreter; one without optimum
             with self.subTest(python):
-                done = run("bench", "prepare", model, out, "--json", env=os.environ | {"TANDEM_BENCH_PYTHON": str(python)})
+                of = ("--contenders", "onnxruntime,llama.cpp,llama.cpp-bf16")
+                done = run("bench", "prepare", model, out, "--json", *of, env=os.environ | {"TANDEM_BENCH_PYTHON": str(python)})
                 error = json.loads(done.err)["error"]
                 self.assertEqual((done.code, error["kind"], error["rule"]), (69, "unavailable", "engine_c1"), done)
                 self.assertIn("make venv-bench", error["hint"])
                 self.assertEqual(list(self.scratch.iterdir()), [])
-        out.mkdir()
+        done = run("bench", "prepare", model, out, "--json", env=os.environ | {"TANDEM_BENCH_PYTHON": sys.executable})
+        self.assertEqual((done.code, list(done.json["made"])), (0, ["bf16.savedmodel"]), done)  # needs no tool
+        self.assertEqual(sorted(done.json["not_made"]), ["bf16.gguf", "f32.gguf", "onnx", "q8_0.gguf"])
         done = run("bench", "prepare", model, out)
         self.assertEqual(done.code, 73, done)
         self.assertIn("is there already", done.err)
