@@ -43,6 +43,18 @@ struct LayerCall {
 std::vector<Block> decoder_entries(const DecoderConfig& config, const Layout& layout, uint64_t rotary_dim,
                                    const std::vector<LayerCall>& layers, uint64_t num_experts_per_tok);
 
+/// One layer in an entry of its own: the call, what stands before it (the rotary table of position_ids, and
+/// "no expert forced" in the shape of `ids`), and the name of its output.
+std::string call_single_layer(BlockBuilder& entry, const DecoderConfig& config, const Layout& layout,
+                              uint64_t rotary_dim, const LayerCall& layer, size_t index,
+                              uint64_t num_experts_per_tok, const std::string& ids, const std::string& x,
+                              std::string output);
+
+/// logits in float32, of hidden states behind the final norm: x times a weight of the contract, whose row in
+/// the rules has that Hugging Face pattern; tap = module.
+std::string head(BlockBuilder& entry, const Layout& layout, const std::string& module,
+                 const std::string& weight, const std::string& hf_pattern, const std::string& x);
+
 /// The inputs of a decoder_layer block, declared in the order above.
 struct LayerInputs {
   std::string hidden_states, attention_mask, cos, sin;

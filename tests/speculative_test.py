@@ -1,0 +1,166 @@
+"""generate_greedy_speculative: the layer of multi-token prediction drafts, the text stays that of generate_greedy, and drafts are accepted as often as PyTorch says."""
+
+import json
+import shutil
+import unittest
+
+import numpy as np
+import tensorflow as tf
+import torch
+from common import TINY, TINY_FP8, Case, config, run, tandem, verify
+from frameworks import load_tf
+from safetensors.torch import load_file
+from tiny import TV3, write_folder
+from train_tiny_deepseek import from_published
+from workers import Worker
+
+TOKENS = 40  # new ones a row
+
+
+def torch_model():
+    """The trained trunk and its prediction layer, as the script that trained them computes them."""
+    return from_published(load_file(TINY / "model.safetensors"))
+
+
+def forward(trunk, mtp, ids):
+    """(hidden states, next tokens, drafts): the choices of the trunk after each token, and of the layer after each pair."""
+    with torch.no_grad():
+        ids = torch.tensor(ids).long()[None]
+        hidden = trunk.model(input_ids=ids).last_hidden_state
+        draft = mtp(trunk, hidden[:, :-1], ids[:, 1:])
+        return hidden, trunk.lm_head(hidden).argmax(-1)[0].tolist(), draft
+
+
+def counts(trunk, mtp, prompt, made):
+    """(drafted, accepted) of one row: a turn drafts what follows the newest token, and takes two where the trunk agrees."""
+    _, chosen, draft = forward(trunk, mtp, [*prompt, *made])
+    drafted = accepted = 0
+    drafts = draft.argmax(-1)[0].tolist()
+    newest = len(prompt)
+    while newest - len(prompt) + 1 < len(made):
+        hit = drafts[newest - 1] == chosen[newest]
+        drafted, accepted, newest = drafted + 1, accepted + hit, newest + 1 + hit
+    return drafted, accepted
+
+
+def padded(rows):
+    """Ids and mask of rows of different lengths, padded on the left."""
+    width = max(map(len, rows))
+    ids, mask = np.full((len(rows), width), 7, np.int32), np.zeros((len(rows), width), np.int32)
+    for i, row in enumerate(rows):
+        ids[i, width - len(row) :], mask[i, width - len(row) :] = row, 1
+    return ids, mask
+
+
+def signature(model, name, **inputs):
+    return {key: value.numpy() for key, value in model.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()}).items()}
+
+
+class Speculative(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trunk, cls.mtp = torch_model()
+        text = np.random.default_rng(4).integers(2, 4096, 320).tolist()
+        # Two texts of the model's own kind, noise, and a prompt beyond the 256 positions where yarn begins.
+        greedy = cls.trunk.generate(torch.tensor([text[:3]]), max_new_tokens=60, do_sample=False, eos_token_id=None)[0].tolist()
+        cls.rows = [greedy[:30], text[:9], text[9:12], text[:300]]
+
+    def converted(self, source=TINY, *flags):
+        tandem("convert", source, self.scratch / "model", "--with-mtp", *flags)
+        return load_tf(self.scratch / "model")
+
+    def same_text(self, model, ids, mask, limits):
+        inputs = {"input_ids": ids, "attention_mask": mask, "max_new_tokens": np.array(limits, np.int32)}
+        plain, fast = signature(model, "generate_greedy", **inputs), signature(model, "generate_greedy_speculative", **inputs)
+        np.testing.assert_array_equal(fast["lengths"], plain["lengths"])
+        np.testing.assert_array_equal(fast["tokens"], plain["tokens"])
+        return fast
+
+    def test_the_text_is_generate_greedys_and_drafts_are_accepted_as_torch_counts(self):
+        model = self.converted()
+        ids, mask = padded(self.rows)
+        together = self.same_text(model, ids, mask, [TOKENS] * len(self.rows))
+        for i, row in enumerate(self.rows):
+            alone = self.same_text(model, *padded([row]), [TOKENS])
+            made = alone["tokens"][0, : alone["lengths"][0]].tolist()
+            self.assertEqual(made, together["tokens"][i, : together["lengths"][i]].tolist())
+            expected = counts(self.trunk, self.mtp, row, made)
+            for found in ((alone["drafted"][0], alone["accepted"][0]), (together["drafted"][i], together["accepted"][i])):
+                self.assertEqual(tuple(map(int, found)), expected, i)
+        self.assertGreater(together["accepted"].sum(), 10)
+        self.assertLess(together["accepted"].sum(), together["drafted"].sum())
+
+    def test_rows_stop_at_their_limits_and_at_end_tokens(self):
+        ids, mask = padded(self.rows[:3])
+        model = self.converted(self.with_eos([]), "--dtype", "float32")
+        made = self.same_text(model, ids, mask, [12, 12, 12])["tokens"]
+        found = self.same_text(model, ids, mask, [7, 0, 1])
+        np.testing.assert_array_equal(found["lengths"], [7, 0, 1])
+        np.testing.assert_array_equal(found["drafted"] == 0, [False, True, True])
+        self.assertEqual(self.same_text(model, ids, mask, [0, -1, 0])["tokens"].shape, (3, 0))
+        with Worker("tf", self.scratch / "model") as worker:
+            limits = np.full(3, 12, np.int32)
+            again = worker.run("generate_greedy_speculative", {"input_ids": ids, "attention_mask": mask, "max_new_tokens": limits})
+        np.testing.assert_array_equal(again["tokens"], made)
+        for place in (3, 4, 5, 6):  # behind a draft that was accepted, and behind one that was not
+            ends = made[:, place].tolist()
+            shutil.rmtree(self.scratch / "model")
+            found = self.same_text(self.converted(self.with_eos(ends), "--dtype", "float32"), ids, mask, [12, 12, 12])
+            self.assertTrue((found["lengths"] <= place + 1).all())
+
+    def with_eos(self, ends):
+        folder = self.scratch / f"source-{'-'.join(map(str, ends))}"
+        shutil.copytree(TINY, folder)
+        (folder / "config.json").write_text(json.dumps(config(TINY) | {"eos_token_id": ends}))
+        return folder
+
+    def test_the_draft_is_that_of_the_trained_layer(self):
+        model = self.converted()
+        row = self.rows[3]
+        hidden, _, expected = forward(self.trunk, self.mtp, row)
+        inputs = {
+            "hidden_states": hidden[:, :-1].numpy(),
+            "input_ids": np.array([row[1:]], np.int32),
+            "attention_mask": np.ones((1, len(row) - 1), np.int32),
+            "position_ids": np.arange(1, len(row), dtype=np.int32)[None],
+        }
+        found = signature(model, "draft", **inputs)["logits"]
+        np.testing.assert_allclose(found, expected.numpy(), atol=2e-5 * np.abs(expected.numpy()).max(), rtol=0)
+
+    def test_other_ways_to_store_it(self):
+        ids, mask = padded(self.rows[:2])
+        for number, (source, flags) in enumerate(((TINY_FP8, ()), (TINY, ("--inline",)), (TINY, ("--compute", "bfloat16")))):
+            tandem("convert", source, self.scratch / str(number), "--with-mtp", *flags)
+            self.same_text(load_tf(self.scratch / str(number)), ids, mask, [12, 12])
+
+    def test_it_goes_back_with_all_bytes(self):
+        self.converted()
+        tandem("convert", self.scratch / "model", self.scratch / "back")
+        self.assert_same_checkpoint(TINY, self.scratch / "back")
+        verify(TINY, self.scratch / "model", "--levels", "weights")
+
+    def test_two_prediction_layers_draft_with_the_first(self):
+        source = write_folder(self.scratch / "two", TV3 | {"num_nextn_predict_layers": 2})
+        model = self.converted(source)
+        names = {variable.name for variable in model.variables}
+        self.assertTrue(any("layers/%d/eh_proj" % TV3["num_hidden_layers"] in name for name in names))
+        self.assertFalse(any("layers/%d/eh_proj" % (TV3["num_hidden_layers"] + 1) in name for name in names))
+        self.same_text(model, *padded([[3, 1, 4], [1, 5]]), [9, 9])
+        tandem("convert", self.scratch / "model", self.scratch / "back")
+        self.assert_same_checkpoint(source, self.scratch / "back")
+
+    def test_what_cannot_draft_is_refused(self):
+        none = write_folder(self.scratch / "none", TV3 | {"num_nextn_predict_layers": 0})
+        for source, flags, words in (
+            (none, (), "--with-mtp: the model has no layer of multi-token prediction"),
+            (TINY, ("--stages", "2"), "--with-mtp and --stages do not go together"),
+        ):
+            result = run("convert", source, self.scratch / "out", "--with-mtp", *flags)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(words, result.err)
+            self.assertFalse((self.scratch / "out").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
