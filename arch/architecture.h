@@ -28,7 +28,7 @@ struct Model {
   uint64_t num_experts_per_tok = 0;
   uint64_t max_position_embeddings = 0;
   std::vector<uint64_t> scaling_boundaries;  ///< positions where the rotary scaling changes behaviour
-  uint64_t parameters = 0;          ///< of the model that is run (tied weights once, MTP not counted)
+  uint64_t parameters = 0;  ///< of the model that is run (tied weights once, what is carried not counted)
   uint64_t active_parameters = 0;   ///< used for one token
   uint64_t carried_parameters = 0;  ///< carried but not run (MTP)
   DType dtype = DType::f32;         ///< the config's torch_dtype / dtype

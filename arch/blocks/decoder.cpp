@@ -112,6 +112,7 @@ void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model
 Status count_parameters(Model& model) {
   constexpr uint64_t kMaxParameters = 1ull << 58;  // of one row; sums of rows then have 64 bits
   uint64_t tensors = 0;
+  model.parameters = model.active_parameters = model.carried_parameters = 0;
   for (const RuleRow& row : model.rules.rows) {
     uint64_t repeats = 1, experts = 1;
     for (const auto& [hole, range] : row.holes)

@@ -24,7 +24,7 @@ DecoderConfig read_decoder(ConfigReader& config);
 /// decide.
 void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model);
 
-/// Fills parameters, active_parameters and carried_parameters from model.rules: a stacked row counts
+/// Sets parameters, active_parameters and carried_parameters from model.rules: a stacked row counts
 /// num_experts_per_tok of its tensors as active, a tied or ignored row counts nothing.
 /// Errors: C1 more than kMaxTensors tensors, or a row of more than 2^58 parameters.
 Status count_parameters(Model& model);
