@@ -109,8 +109,11 @@ class Speculative(Case):
         np.testing.assert_array_equal(found["lengths"], [7, 0, 1])
         np.testing.assert_array_equal(found["drafted"] == 0, [False, True, True])
         self.assertEqual(self.same_text(model, ids, mask, [0, -1, 0])["tokens"].shape, (3, 0))
+        inside = tf.function(lambda **given: model.signatures["generate_greedy_speculative"](**given))
+        limits = np.full(3, 12, np.int32)
+        again = inside(input_ids=tf.constant(ids), attention_mask=tf.constant(mask), max_new_tokens=tf.constant(limits))
+        np.testing.assert_array_equal(again["tokens"], made)
         with Worker("tf", folder) as worker:
-            limits = np.full(3, 12, np.int32)
             again = worker.run("generate_greedy_speculative", {"input_ids": ids, "attention_mask": mask, "max_new_tokens": limits})
         np.testing.assert_array_equal(again["tokens"], made)
         # One row ends with the draft of a turn that has a second token, which is not its any more; one with such a second token.
