@@ -130,6 +130,31 @@ class Speculative(Case):
         (folder / "config.json").write_text(json.dumps(config(TINY) | {"eos_token_id": ends}))
         return folder
 
+    def test_run_writes_the_greedy_text_and_says_how_often_drafts_were_right(self):
+        row = self.rows[0]
+        flags = ("--tokens", ",".join(map(str, row)), "--greedy", "--max-new-tokens", "24", "--json", "--stats")
+        plain, fast = (tandem("run", self.folder, *flags, *more).json for more in ((), ("--speculative",)))
+        self.assertEqual((fast["tokens"], fast["finish_reason"]), (plain["tokens"], plain["finish_reason"]))
+        expected = turns(self.trunk, self.mtp, row, fast["tokens"])
+        self.assertEqual(fast["stats"]["drafts"], {"drafted": len(expected), "accepted": sum(hit for _, hit in expected)})
+        self.assertNotIn("drafts", plain["stats"])
+        text = [tandem("run", self.folder, "import", "--greedy", "--max-new-tokens", "9", *more).out for more in ((), ("--speculative",))]
+        self.assertEqual(*text)
+        lines = tandem("run", self.folder, *flags[:5], "--stats", "--speculative").err
+        self.assertRegex(lines, r"drafts +\d+, \d+ accepted \(\d+\.\d %\)")
+        for place, more, code, words in (
+            (TINY, ("--greedy",), 2, "--speculative is for the engine tf, not hf"),
+            (self.folder, (), 2, "--speculative takes the most likely token each time"),
+            (self.folder, ("--greedy", "--compiled"), 2, "--speculative does not go with --chat, --compare and --compiled"),
+        ):
+            result = run("run", place, "--tokens", "3,1", "--speculative", *more)
+            self.assertEqual(result.code, code, result)
+            self.assertIn(words, result.err)
+        tandem("convert", TINY, self.scratch / "plain")
+        result = run("run", self.scratch / "plain", "--tokens", "3,1", "--speculative", "--greedy")
+        self.assertIn("the SavedModel has no signature 'generate_greedy_speculative'", result.err)
+        self.assertIn("--with-mtp", result.err)
+
     def test_the_draft_is_that_of_the_trained_layer(self):
         row = self.rows[3]
         hidden, _, expected = forward(self.trunk, self.mtp, row)
