@@ -14,6 +14,7 @@ namespace tandem {
 
 struct ArchOptions {
   std::set<std::string> accepted_keys;  ///< config keys that the user accepts though nobody reads them
+  bool with_mtp = false;  ///< the first layer of multi-token prediction is run, not carried: see `draft`
 };
 
 /// A configured model.
@@ -27,7 +28,7 @@ struct Model {
   uint64_t num_experts_per_tok = 0;
   uint64_t max_position_embeddings = 0;
   std::vector<uint64_t> scaling_boundaries;  ///< positions where the rotary scaling changes behaviour
-  uint64_t parameters = 0;          ///< of the model that is run (tied weights once, MTP not counted)
+  uint64_t parameters = 0;  ///< of the model that is run (tied weights once, what is carried not counted)
   uint64_t active_parameters = 0;   ///< used for one token
   uint64_t carried_parameters = 0;  ///< carried but not run (MTP)
   DType dtype = DType::f32;         ///< the config's torch_dtype / dtype
@@ -35,7 +36,8 @@ struct Model {
   std::vector<int64_t> eos_token_ids;
   /// The contract for a layout (`rules`, or an edited copy) and an arithmetic type. `storage` gives each
   /// TensorFlow tensor's dtype by its TensorFlow name. Entries: logits (input_ids, attention_mask,
-  /// position_ids), and for mixtures logits_forced.
+  /// position_ids), and for mixtures logits_forced; draft where the layout's rows put a layer of multi-token
+  /// prediction into the graph (contract/cached.h says what is made of it).
   std::function<Result<Contract>(const RuleTable& layout, DType compute,
                                  const std::function<DType(const std::string&)>& storage)>
       contract;

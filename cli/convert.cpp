@@ -45,6 +45,7 @@ constexpr const char* kFooter =
     "  tandem convert ./deepseek-v3 ./v3.stages --stages 16            16 SavedModels that hand hidden "
     "states "
     "on\n"
+    "  tandem convert ./deepseek-v3 ./v3.savedmodel --with-mtp         its prediction layer drafts tokens\n"
     "  tandem convert ./llm.savedmodel ./back\n"
     "  tandem convert ./v3.savedmodel ./back --like ./deepseek-v3      fp8 codes and scales remade\n"
     "  tandem convert ./trained/ckpt-7 ./back --like ./llm.savedmodel  a checkpoint saved by a training "

@@ -89,6 +89,8 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
   command.add_flag("--force", options.force, "Replace DST if it is a model");
   command.add_flag("--allow-tied-head", options.allow_tied_head,
                    "Tie a head that is missing though the config says untied");
+  command.add_flag("--with-mtp", options.with_mtp,
+                   "Run the layer of multi-token prediction: generate_greedy_speculative drafts with it");
   command.add_flag("--without-mtp", options.without_mtp,
                    "Going back: leave out carried tensors that are not there");
   command.add_flag("--strict", options.strict, "Warnings about the source are errors");

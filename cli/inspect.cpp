@@ -1,5 +1,6 @@
 // tandem inspect: what lies at a path, and what would block a conversion. Reads headers only.
 
+#include "arch/blocks/decoder.h"
 #include "cli/command.h"
 #include "convert/match_report.h"
 #include "convert/named_tensors.h"
@@ -78,6 +79,10 @@ Result<Findings> find(const InspectOptions& options) {
   if (opened.folder) findings.shards = opened.folder->shards();
   findings.stages = opened.stages;
   auto model = model_of(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}});
+  if (model.ok() && opened.record) {  // what its graph runs, a prediction layer perhaps
+    model.value().rules = opened.record->rules;
+    TANDEM_CHECK(count_parameters(model.value()));
+  }
   if (model.ok())
     findings.model = std::move(model).value();
   else

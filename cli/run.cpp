@@ -32,6 +32,7 @@ constexpr const char* kFooter =
     "  tandem run ./SmolLM2-135M-Instruct \"Once\" --temperature 0.7 --top-p 0.9 --seed 5    drawn, not "
     "greedy\n"
     "  tandem run ./smollm2.savedmodel \"Once\" --compiled --warm-up 64 --stats    how fast is it?\n"
+    "  tandem run ./v3.savedmodel \"Once\" --greedy --speculative --stats    how often are drafts right?\n"
     "  tandem run ./deepseek-llm-7b --tokens 100000,549,6077 --engine torch    ids in, ids out\n"
     "\n"
     "PROMPT may be -, for the standard input. Ctrl-C ends the answer; what was written stands.";
@@ -51,6 +52,20 @@ Result<std::string> text_from_stdin() {
   }
   if (std::ferror(stdin)) return io_error("read", "standard input", errno);
   return text;
+}
+
+/// How the next token comes to be: one by one, or with drafts all at once.
+Result<NextToken> next_token(const RunFlags& flags, EngineKind kind, Engine& engine, Choice choice,
+                             uint64_t most, RunStats& stats) {
+  if (!flags.speculative) return chosen(engine, std::move(choice));
+  if (kind != EngineKind::tf)
+    return usage("", "--speculative is for the engine tf, not {}", name(kind))
+        .because("tandem convert --with-mtp makes a SavedModel that drafts");
+  if (draws(choice.sampling) || choice.sampling.repetition_penalty != 1)
+    return usage("", "--speculative takes the most likely token each time")
+        .because("the model's generation_config.json asks for another way: add --greedy");
+  stats.drafts.emplace();
+  return speculative(engine, most, std::move(choice.allowed), *stats.drafts);
 }
 
 /// Ids in, ids out: no tokenizer takes part.
@@ -79,7 +94,9 @@ Result<int> run_tokens(RunFlags& flags, bool json) {
     progress.show(++steps, options.max_new_tokens);
     return true;
   };
-  const NextToken next = begin_answer(stats, chosen(*engine, {sampling, prompt.size()}), prompt.size());
+  TANDEM_TRY(NextToken token,
+             next_token(flags, kind, *engine, {sampling, prompt.size()}, options.max_new_tokens, stats));
+  const NextToken next = begin_answer(stats, std::move(token), prompt.size());
   TANDEM_TRY(const Generated made, generate(next, prompt, options));
   TANDEM_CHECK(end_answer(stats, *engine));
   if (!json) {
@@ -124,8 +141,10 @@ Result<int> run_text(const RunFlags& flags, bool json) {
     if (!flags.chat) printer.aside(prompt);
     options.show = [&](const text::Part& part) { printer.show(part); };
   }
-  const NextToken next =
-      begin_answer(stats, chosen(*model.engine, {sampling, ids.size(), 0, model.allowed}), ids.size());
+  TANDEM_TRY(const EngineKind kind, engine_for(model.opened.format, spec.engine));
+  TANDEM_TRY(NextToken token, next_token(flags, kind, *model.engine, {sampling, ids.size(), 0, model.allowed},
+                                         options.max_new_tokens, stats));
+  const NextToken next = begin_answer(stats, std::move(token), ids.size());
   TANDEM_TRY(const Answer made, answer(next, model.text.tokenizer, ids, options));
   TANDEM_CHECK(end_answer(stats, *model.engine));
   if (!json) {
@@ -151,6 +170,8 @@ Status check_flags(const RunFlags& flags) {
   if (!flags.chat && !flags.system.empty()) return usage("", "--system needs --chat");
   if (!flags.chat && !flags.variables.empty()) return usage("", "--set needs --chat");
   if (tokens && !flags.wishes.stop_strings.empty()) return usage("", "--stop needs a text, not --tokens");
+  if (flags.speculative && (flags.chat || !flags.compare.empty() || flags.options.compiled))
+    return usage("", "--speculative does not go with --chat, --compare and --compiled");
   if (!flags.warm_up.empty() && !flags.options.compiled) return usage("", "--warm-up needs --compiled");
   if (!flags.compare.empty() && (flags.stats || !flags.warm_up.empty()))
     return usage("", "--stats and --warm-up are of one engine, without --compare");
@@ -288,6 +309,9 @@ void add_run(CLI::App& app, Session& session) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(whole_number());
+  command->add_flag("--speculative", flags->speculative,
+                    "tf: draft with the prediction layer of a model converted --with-mtp; the same text, "
+                    "all at once");
   command->add_flag("--stats", flags->stats,
                     "Say how long loading, the first token and each later one took, and what was compiled");
   command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");

@@ -22,6 +22,7 @@ struct RunFlags {
   EngineOptions options;
   std::vector<uint64_t> warm_up;  ///< lengths of prompts
   bool stats = false;
+  bool speculative = false;
   std::vector<std::string> accepted_keys;
 };
 

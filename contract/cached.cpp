@@ -64,7 +64,7 @@ std::optional<Latent> find_latent(const Block& block, const ValueTypes& types, c
 
 /// A block in its cached forms, and what its caches are called.
 struct CachedBlock {
-  Block prefill, decode;
+  Block prefill, decode, decode_two;
   std::optional<Block> step;
   std::vector<Parameter> caches;  ///< "key", "value" or "latent", as prefill returns them
 };
@@ -198,7 +198,7 @@ Result<CachedBlock> cached(const Contract& contract, const Block& block, const C
     return cannot(fmt::format("the mask of {} is not one of its inputs", block.name));
 
   const auto latent = options.absorb ? find_latent(block, types, attention) : std::nullopt;
-  CachedBlock made{block, {}, {}, {}};
+  CachedBlock made{block, {}, {}, {}, {}};
   made.prefill.name = "prefill_" + block.name;
   if (latent) {
     TensorType type = types.find(latent->rotated_key.name)->second;  // [batch, 1, tokens, rope]
@@ -212,12 +212,12 @@ Result<CachedBlock> cached(const Contract& contract, const Block& block, const C
     for (const size_t i : {1, 2}) made.prefill.results.push_back(attention.inputs[i].name);
   }
 
-  const auto of_one_token = [&](std::string name, Meeting meeting) {
+  const auto of_new_tokens = [&](std::string name, Meeting meeting, uint64_t count) {
     Block one = block;
     one.name = std::move(name);
     for (Parameter& input : one.inputs) {
       const Dim keys = meeting == Meeting::joined ? Dim(kKeys) : Dim(kPastAxis);
-      rename_axis(input.type, tokens, input.name == mask ? keys : Dim(1));
+      rename_axis(input.type, tokens, input.name == mask ? keys : Dim(count));
     }
     for (const Parameter& cache : made.caches) {
       one.inputs.push_back({std::string(kPast) + cache.name, cache.type});
@@ -231,10 +231,11 @@ Result<CachedBlock> cached(const Contract& contract, const Block& block, const C
     drop_unused(one);
     return one;
   };
-  made.decode = of_one_token("decode_" + block.name, Meeting::joined);
+  made.decode = of_new_tokens("decode_" + block.name, Meeting::joined, 1);
+  made.decode_two = of_new_tokens("decode_two_" + block.name, Meeting::joined, 2);
   const AttentionForm form = attention_form(attention);
   if (form.diagonal == 0 && !form.softmax_dtype)
-    made.step = of_one_token("step_" + block.name, Meeting::beside);
+    made.step = of_new_tokens("step_" + block.name, Meeting::beside, 1);
   return made;
 }
 
@@ -256,7 +257,7 @@ Status can_be_cut(const Block& logits) {
 Block with_own_positions(const Block& logits, std::string name, const std::vector<Node>& positions) {
   Block entry = logits;
   entry.name = std::move(name);
-  entry.inputs.pop_back();
+  std::erase_if(entry.inputs, [](const Parameter& input) { return input.name == "position_ids"; });
   entry.nodes.insert(entry.nodes.begin(), positions.begin(), positions.end());
   return entry;
 }
@@ -265,12 +266,11 @@ std::string of_layer(std::string_view kind, const std::string& cache, size_t lay
   return fmt::format("{}{}_{}", kind, cache, layer);
 }
 
-Block prefill_entry(const Block& logits, const CachedBlocks& blocks) {
-  Block entry = with_own_positions(logits, "prefill",
-                                   {{"positions", {value("attention_mask")}, {}, {"position_ids"}, ""}});
-  size_t layer = 0, last = 0;
-  for (size_t i = 0; i < entry.nodes.size(); ++i) {
-    Node& node = entry.nodes[i];
+/// The entry with caches among its results. What follows `hidden`, a value behind the last layer, is asked of
+/// the last token alone.
+Block that_fills_caches(Block entry, const CachedBlocks& blocks, const std::string& hidden) {
+  size_t layer = 0;
+  for (Node& node : entry.nodes) {
     if (node.op != "call") continue;
     const CachedBlock& block = blocks.at(string_attribute(node, "block"));
     node.attributes["block"] = block.prefill.name;
@@ -279,25 +279,45 @@ Block prefill_entry(const Block& logits, const CachedBlocks& blocks) {
       entry.results.push_back(node.outputs.back());
     }
     ++layer;
-    last = i;
   }
-  // What follows the last layer is asked of the last token alone.
-  const std::string hidden = entry.nodes[last].outputs[0], newest = hidden + "_last";
-  for (size_t i = last + 1; i < entry.nodes.size(); ++i)
-    for (Operand& operand : entry.nodes[i].inputs)
+  const std::string newest = hidden + "_last";
+  for (Node& node : entry.nodes)
+    for (Operand& operand : node.inputs)
       if (!operand.is_weight && operand.name == hidden) operand.name = newest;
-  entry.nodes.insert(entry.nodes.begin() + static_cast<std::ptrdiff_t>(last) + 1,
-                     {"last_tokens", {value(hidden)}, {{"count", int64_t{1}}}, {newest}, ""});
+  const auto made =
+      std::ranges::find_if(entry.nodes, [&](const Node& node) { return node.outputs[0] == hidden; });
+  entry.nodes.insert(made + 1, {"last_tokens", {value(hidden)}, {{"count", int64_t{1}}}, {newest}, ""});
   return entry;
 }
 
-/// Hands every call of an entry its block of one token, and the caches of its layer.
-void call_with_caches(Block& entry, const CachedBlocks& blocks, Meeting meeting) {
+std::string last_layer(const Block& entry) {
+  std::string output;
+  for (const Node& node : entry.nodes)
+    if (node.op == "call") output = node.outputs[0];
+  return output;
+}
+
+/// How an entry goes on from caches.
+struct Going {
+  Meeting meeting;
+  uint64_t tokens;  ///< new ones of each row
+  const Block& block(const CachedBlock& of) const {
+    return meeting == Meeting::beside ? *of.step : tokens == 1 ? of.decode : of.decode_two;
+  }
+};
+
+/// The entry for new tokens alone: every call gets its block for them, and the caches of its layer.
+Block that_goes_on(Block entry, const CachedBlocks& blocks, const Going& going) {
+  const bool joined = going.meeting == Meeting::joined;
+  const Dim tokens = entry.inputs[0].type.shape[1];
+  for (Parameter& input : entry.inputs)
+    rename_axis(input.type, tokens,
+                input.name == "attention_mask" ? Dim(joined ? kKeys : kPastAxis) : Dim(going.tokens));
   size_t layer = 0;
   for (Node& node : entry.nodes) {
     if (node.op != "call") continue;
     const CachedBlock& block = blocks.at(string_attribute(node, "block"));
-    const Block& one = meeting == Meeting::joined ? block.decode : *block.step;
+    const Block& one = going.block(block);
     node.attributes["block"] = one.name;
     const size_t own = one.inputs.size() - block.caches.size();
     for (size_t i = 0; i < block.caches.size(); ++i) {
@@ -305,58 +325,96 @@ void call_with_caches(Block& entry, const CachedBlocks& blocks, Meeting meeting)
       const std::string past = of_layer(kPast, cache, layer);
       entry.inputs.push_back({past, one.inputs[own + i].type});
       node.inputs.push_back(value(past));
-      node.outputs.push_back(of_layer(meeting == Meeting::joined ? kPresent : kNew, cache, layer));
+      node.outputs.push_back(of_layer(joined ? kPresent : kNew, cache, layer));
       entry.results.push_back(node.outputs.back());
     }
     ++layer;
   }
+  return entry;
 }
 
-Block decode_entry(const Block& logits, const CachedBlocks& blocks) {
-  Block entry = with_own_positions(
-      logits, "decode",
+/// Positions of all tokens, from the mask.
+Block from_the_start(const Block& logits, std::string name) {
+  return with_own_positions(logits, std::move(name),
+                            {{"positions", {value("attention_mask")}, {}, {"position_ids"}, ""}});
+}
+
+/// Positions of the last tokens.
+Block from_the_last(const Block& logits, std::string name, int64_t count) {
+  return with_own_positions(
+      logits, std::move(name),
       {{"positions", {value("attention_mask")}, {}, {"all_position_ids"}, ""},
-       {"last_tokens", {value("all_position_ids")}, {{"count", int64_t{1}}}, {"position_ids"}, ""}});
-  entry.inputs[0].type.shape[1] = Dim(1);
-  entry.inputs[1].type.shape[1] = Dim(kKeys);
-  call_with_caches(entry, blocks, Meeting::joined);
+       {"last_tokens", {value("all_position_ids")}, {{"count", count}}, {"position_ids"}, ""}});
+}
+
+Block named(Block entry, std::string name) {
+  entry.name = std::move(name);
   return entry;
 }
 
-Block step_entry(const Block& logits, const CachedBlocks& blocks) {
-  Block entry = logits;
-  entry.name = "step";
-  for (Parameter& input : entry.inputs)
-    input.type.shape[1] = input.name == "attention_mask" ? Dim(kPastAxis) : Dim(1);
-  call_with_caches(entry, blocks, Meeting::beside);
-  return entry;
+constexpr std::string_view kFinalNorm = "model.norm";
+constexpr const char* kHidden = "hidden_states";
+
+/// `logits` with what the final norm makes among its results, as hidden_states.
+Result<Block> with_hidden_states(Block logits) {
+  const auto norm = std::ranges::find(logits.nodes, kFinalNorm, &Node::tap);
+  if (norm == logits.nodes.end()) return cannot("there is a draft, and no tap model.norm");
+  const std::string before = norm->outputs[0];
+  norm->outputs[0] = kHidden;
+  for (Node& node : logits.nodes)
+    for (Operand& operand : node.inputs)
+      if (!operand.is_weight && operand.name == before) operand.name = kHidden;
+  logits.results.push_back(kHidden);
+  return logits;
+}
+
+/// What a loop with drafts needs.
+Result<std::vector<Block>> drafting_entries(const Block& logits, const Block& draft,
+                                            const CachedBlocks& blocks) {
+  const Going two{Meeting::joined, 2};
+  TANDEM_TRY(const Block trunk, with_hidden_states(logits));
+  return std::vector{that_fills_caches(from_the_start(trunk, "prefill_hidden"), blocks, kHidden),
+                     that_goes_on(from_the_last(trunk, "decode_two", 2), blocks, two),
+                     that_fills_caches(named(draft, "prefill_draft"), blocks, last_layer(draft)),
+                     that_goes_on(named(draft, "decode_draft"), blocks, two)};
 }
 
 }  // namespace
 
 Result<Contract> with_cached_entries(Contract contract, const CachedOptions& options) {
-  const Block* logits = find_entry(contract, "logits");
+  const Block *logits = find_entry(contract, "logits"), *draft = find_entry(contract, "draft");
   if (!logits) return cannot("there is no entry logits");
   CachedBlocks blocks;
   std::vector<std::string> order;
-  for (const Node& node : logits->nodes) {
-    if (node.op != "call") continue;
-    const std::string& name = string_attribute(node, "block");
-    if (blocks.contains(name)) continue;
-    TANDEM_TRY(blocks[name], cached(contract, *find_block(contract, name), options));
-    order.push_back(name);
+  for (const Block* entry : {logits, draft}) {
+    if (!entry) continue;
+    for (const Node& node : entry->nodes) {
+      if (node.op != "call") continue;
+      const std::string& name = string_attribute(node, "block");
+      if (blocks.contains(name)) continue;
+      TANDEM_TRY(blocks[name], cached(contract, *find_block(contract, name), options));
+      order.push_back(name);
+    }
   }
   if (blocks.empty()) return cannot("logits calls no block");
   TANDEM_CHECK(can_be_cut(*logits));
   const bool steps =
       std::ranges::all_of(blocks, [](const auto& item) { return item.second.step.has_value(); });
-  std::vector<Block> entries{prefill_entry(*logits, blocks), decode_entry(*logits, blocks)};
-  if (steps) entries.push_back(step_entry(*logits, blocks));
+  std::vector<Block> entries{
+      that_fills_caches(from_the_start(*logits, "prefill"), blocks, last_layer(*logits)),
+      that_goes_on(from_the_last(*logits, "decode", 1), blocks, {Meeting::joined, 1})};
+  if (steps) entries.push_back(that_goes_on(named(*logits, "step"), blocks, {Meeting::beside, 1}));
+  if (draft) {
+    TANDEM_TRY(std::vector<Block> more, drafting_entries(*logits, *draft, blocks));
+    std::ranges::move(more, std::back_inserter(entries));
+  }
+  const bool drafts = draft != nullptr;
   for (const std::string& name : order) {
     CachedBlock& block = blocks[name];
     contract.blocks.push_back(std::move(block.prefill));
     contract.blocks.push_back(std::move(block.decode));
     if (steps) contract.blocks.push_back(std::move(*block.step));
+    if (drafts) contract.blocks.push_back(std::move(block.decode_two));
   }
   std::ranges::move(entries, std::back_inserter(contract.entries));
   if (const Status fits = check(contract); !fits.ok()) return cannot(fits.error().message());

@@ -30,6 +30,17 @@ struct CachedOptions {
 /// tokens, v]; latent [batch, 1, tokens, kv_lora_rank + qk_rope_head_dim], normalised latent before rotated
 /// key. Positions come from the mask, so rows may be padded on the left.
 ///
+/// A contract with an entry draft(hidden_states, input_ids, attention_mask, position_ids), which guesses the
+/// token after the next from what `logits` has behind the tap model.norm, gets what a loop with drafts needs:
+///
+///   prefill_hidden: as prefill, and hidden_states [batch, tokens, hidden] of all tokens
+///   decode_two(input_ids: i32[batch, 2], attention_mask: i32[batch, keys], past_...)
+///       -> logits f32[batch, 2, vocab], hidden_states [batch, 2, hidden], present_...
+///   prefill_draft, decode_draft: of `draft`, as prefill and decode_two, but with position_ids for input_ids
+///
+/// A token that turns out not to belong to its row gets mask 0 from then on: it is not seen, and no position
+/// is counted for it.
+///
 /// Errors: cached_c1 (unsupported) the model cannot be cut into steps: an op beside attention reads other
 /// tokens, attention is not causal or sees later keys, a block has not exactly one attention and one result,
 /// or `logits` is not made of calls one after the other.

@@ -295,6 +295,7 @@ Status refuse_odd_options(const ConvertOptions& options) {
     return usage("convert_c4", "--like gives the dtypes: leave out --dtype");
   if (options.layout != WeightLayout::tensorflow || options.stages)
     return usage("convert_c4", "--layout and --stages are for the way to TensorFlow");
+  if (options.with_mtp) return usage("convert_c4", "--with-mtp is for the way to TensorFlow");
   if (options.delete_source)
     return usage("convert_c4", "--delete-source-as-done is for the way to TensorFlow");
   if (!options.map_file.empty() || options.allow_tied_head)

@@ -45,7 +45,8 @@ struct ConvertOptions {
   std::string map_file;  ///< an edited structure map (tandem map --out)
   bool force = false;    ///< replace an existing output, if it is a model or an empty folder
   bool allow_tied_head =
-      false;  ///< a head that is missing though the config says untied: tie it, and record that
+      false;              ///< a head that is missing though the config says untied: tie it, and record that
+  bool with_mtp = false;  ///< the first layer of multi-token prediction drafts for the SavedModel's loop
   bool without_mtp = false;  ///< going back: leave out carried tensors that the TensorFlow side lacks
   bool strict = false;       ///< warnings about the source are errors
   std::set<std::string> accepted_keys;  ///< config keys that nobody reads

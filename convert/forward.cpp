@@ -247,6 +247,9 @@ Status make_stages(const Contract& contract, uint64_t count, Plan& plan) {
 Status make_graphs(const OpenedModel& source, const Match& found, const ConvertOptions& options, Plan& plan) {
   TANDEM_TRY(const Contract contract,
              plan.model.contract(plan.rules, options.compute, storage_of(*plan.tensors)));
+  if (options.with_mtp && !find_entry(contract, "draft"))
+    return usage("convert_c4", "--with-mtp: the model has no layer of multi-token prediction")
+        .at(join(source.path, "config.json"));
   TANDEM_CHECK(check(contract));
   TANDEM_CHECK(covers(contract, plan.plans));
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
@@ -264,7 +267,7 @@ Result<std::unique_ptr<Plan>> make_plan(const FileSystem& files, OpenedModel& so
   auto plan = std::make_unique<Plan>();
   plan->remarks = source.remarks();
   TANDEM_CHECK(tie_head(source, options, *plan));
-  TANDEM_TRY(plan->model, model_of(source, {options.accepted_keys}));
+  TANDEM_TRY(plan->model, model_of(source, {options.accepted_keys, options.with_mtp}));
   TANDEM_TRY(plan->rules, rules_for(files, plan->model, options));
   if (options.layout == WeightLayout::source) {
     TANDEM_TRY(plan->rules, in_source_layout(std::move(plan->rules), *source.folder));
@@ -336,6 +339,17 @@ Status may_delete(const OpenedModel& source, const ConvertOptions& options) {
   return {};
 }
 
+Status no_odd_mtp(const ConvertOptions& options) {
+  if (!options.with_mtp) return {};
+  if (options.stages)
+    return usage("convert_c4",
+                 "--with-mtp and --stages do not go together: a loop with drafts needs the whole");
+  if (!options.map_file.empty())
+    return usage("convert_c4",
+                 "--with-mtp and --map do not go together: the map itself says what is in the graph");
+  return {};
+}
+
 Status no_odd_stages(const ConvertOptions& options) {
   if (!options.stages) return {};
   if (options.to.value_or(ConvertTarget::saved_model) != ConvertTarget::saved_model)
@@ -391,6 +405,7 @@ class Forward : public Conversion {
     pieces_ = piece_options(options);
     threads_ = options.threads;
     TANDEM_CHECK(no_odd_stages(options));
+    TANDEM_CHECK(no_odd_mtp(options));
     TANDEM_CHECK(may_delete(source_, options));
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));

@@ -34,6 +34,7 @@ Json to_json(const ConvertOptions& options) {
               {"map", options.map_file},
               {"force", options.force},
               {"allow_tied_head", options.allow_tied_head},
+              {"with_mtp", options.with_mtp},
               {"without_mtp", options.without_mtp},
               {"strict", options.strict},
               {"accepted_keys", options.accepted_keys},
@@ -133,6 +134,7 @@ Result<ConvertOptions> options_from_json(const Json& json) {
   options.force = fields.boolean("force");
   options.delete_source = fields.boolean("delete_source");
   options.allow_tied_head = fields.boolean("allow_tied_head");
+  options.with_mtp = fields.boolean("with_mtp");
   options.without_mtp = fields.boolean("without_mtp");
   options.strict = fields.boolean("strict");
   for (const Json& key : fields.list("accepted_keys")) {

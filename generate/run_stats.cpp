@@ -1,6 +1,7 @@
 #include "generate/run_stats.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tandem {
 
@@ -34,6 +35,9 @@ Status end_answer(RunStats& stats, Engine& engine) {
 }
 
 std::optional<double> per_token_s(const RunStats& stats) {
+  if (stats.drafts && !stats.token_s.empty())
+    return std::accumulate(stats.token_s.begin(), stats.token_s.end(), 0.0) /
+           static_cast<double>(stats.token_s.size());
   if (stats.token_s.size() < 2) return {};
   std::vector<double> later(stats.token_s.begin() + 1, stats.token_s.end());
   const auto middle = later.begin() + static_cast<std::ptrdiff_t>(later.size() / 2);
@@ -48,6 +52,8 @@ Json to_json(const RunStats& stats) {
       {"load_s", stats.load_s}, {"first_token_s", nullptr}, {"per_token_s", or_null(per_token_s(stats))}};
   if (!stats.token_s.empty()) json["first_token_s"] = stats.token_s.front();
   json["compilations"] = Json{{"answer", stats.compilations}};
+  if (stats.drafts)
+    json["drafts"] = Json{{"drafted", stats.drafts->drafted}, {"accepted", stats.drafts->accepted}};
   if (!stats.warm_up) return json;
   json["warm_up_s"] = stats.warm_up->seconds;
   json["compilations"]["warm_up"] = stats.warm_up->compilations;
@@ -62,9 +68,14 @@ std::string to_text(const RunStats& stats) {
   if (!stats.token_s.empty())
     text += fmt::format("first token   {:.1f} ms, after {} tokens\n", stats.token_s.front() * 1e3,
                         stats.prompt_tokens);
+  const std::string of = stats.drafts ? fmt::format("mean of {}, all at once", stats.token_s.size())
+                                      : fmt::format("median of {}", stats.token_s.size() - 1);
   if (const auto seconds = per_token_s(stats))
-    text += fmt::format("per token     {:.1f} ms, {:.1f} a second (median of {})\n", *seconds * 1e3,
-                        1 / *seconds, stats.token_s.size() - 1);
+    text += fmt::format("per token     {:.1f} ms, {:.1f} a second ({})\n", *seconds * 1e3, 1 / *seconds, of);
+  if (stats.drafts && stats.drafts->drafted > 0)
+    text += fmt::format(
+        "drafts        {}, {} accepted ({:.1f} %)\n", stats.drafts->drafted, stats.drafts->accepted,
+        100.0 * static_cast<double>(stats.drafts->accepted) / static_cast<double>(stats.drafts->drafted));
   return text + fmt::format("compilations  {}\n", stats.compilations);
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/json.h"
-#include "generate/generate.h"
+#include "generate/speculative.h"
 
 namespace tandem {
 
@@ -31,6 +31,7 @@ struct RunStats {
   std::vector<double> token_s = {};  ///< of each new token
   uint64_t compilations = 0;         ///< while they were made
   uint64_t compilations_before = 0;
+  std::optional<Drafts> drafts = {};  ///< tokens were made all at once, with drafts
 };
 
 /// Has an engine compile what prompts of these lengths need, and the tokens after them: a prompt of each
@@ -42,11 +43,13 @@ NextToken begin_answer(RunStats& stats, NextToken next, uint64_t prompt_tokens);
 /// The answer is there. Errors: those of the engine.
 Status end_answer(RunStats& stats, Engine& engine);
 
-/// The median of all tokens after the first; nothing if there are none.
+/// The median of all tokens after the first; of tokens that were made all at once the mean of all. Nothing if
+/// there are none.
 std::optional<double> per_token_s(const RunStats& stats);
 
-/// {"load_s", "warm_up_s"?, "first_token_s", "per_token_s", "compilations": {"warm_up"?, "answer"}}, null for
-/// what there was none of.
+/// {"load_s", "warm_up_s"?, "first_token_s", "per_token_s", "compilations": {"warm_up"?, "answer"},
+/// "drafts"?:
+/// {"drafted", "accepted"}}, null for what there was none of.
 Json to_json(const RunStats& stats);
 /// The same as lines for people.
 std::string to_text(const RunStats& stats);

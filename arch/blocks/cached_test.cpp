@@ -144,7 +144,111 @@ TEST(Cached, AbsorbedDecodeMakesNoKeysAndValues) {
   }
 }
 
+Json with_prediction_layer() {
+  Json config = deepseek_v3();
+  config["num_nextn_predict_layers"] = 1;
+  return config;
+}
+
+/// What an entry gives for the tokens [begin, begin + count) of rows as long as `values`.
+std::vector<double> tokens_of(const Numbers& values, size_t begin, size_t count) {
+  const size_t tokens = values.shape[1], width = values.shape[2];
+  std::vector<double> part;
+  for (size_t row = 0; row < values.shape[0]; ++row) {
+    const auto from = values.data.begin() + static_cast<std::ptrdiff_t>((row * tokens + begin) * width);
+    part.insert(part.end(), from, from + static_cast<std::ptrdiff_t>(count * width));
+  }
+  return part;
+}
+
+Values<double> with_caches(Values<double> inputs, const Values<double>& state) {
+  for (const auto& [name, tensor] : state)
+    if (is_cache(name)) inputs["past" + name.substr(name.find('_'))] = tensor;
+  return inputs;
+}
+
+/// Rows with two columns more.
+std::vector<std::vector<double>> extended(std::vector<std::vector<double>> rows,
+                                          const std::vector<std::vector<double>>& two) {
+  for (size_t row = 0; row < rows.size(); ++row)
+    rows[row].insert(rows[row].end(), two[row].begin(), two[row].end());
+  return rows;
+}
+
+// Row 0 keeps both tokens of the step, row 1 the first alone: its place is then as if it had never been.
+TEST(Cached, TwoTokensAtOnceEqualTheWholeAlsoBehindOneThatWasTakenBack) {
+  const Contract contract = with_cached_entries(contract_of(with_prediction_layer(), true)).value();
+  const size_t tokens = 8;
+  const auto part = [](const std::vector<std::vector<double>>& rows, size_t begin, size_t end) {
+    std::vector<std::vector<double>> cut;
+    for (const auto& row : rows) cut.emplace_back(row.begin() + begin, row.begin() + end);
+    return cut;
+  };
+  const auto all = [](const std::vector<std::vector<double>>& rows) {
+    return columns(rows, 0, rows[0].size());
+  };
+  const auto ids = part(kIds, 0, tokens), mask = part(kMask, 0, tokens);
+  Values<double> state =
+      evaluated(contract, "prefill_hidden", {{"input_ids", all(ids)}, {"attention_mask", all(mask)}});
+  expect_equal(state.at("logits").data, full(contract, tokens), tokens);
+  const auto one = extended(mask, {{1, 1}, {1, 1}}), kept = extended(mask, {{1, 1}, {1, 0}});
+  state = evaluated(
+      contract, "decode_two",
+      with_caches({{"input_ids", all(part(kIds, tokens, tokens + 2))}, {"attention_mask", all(one)}}, state));
+  expect_equal(tokens_of(state.at("logits"), 0, 1), full(contract, tokens + 1), tokens + 1);
+  expect_equal(tokens_of(state.at("logits"), 1, 1), full(contract, tokens + 2), tokens + 2);
+  EXPECT_EQ(state.at("hidden_states").shape, (Shape{2, 2, 8}));
+
+  // Two more, of row 1 those after the one that it keeps.
+  const std::vector<std::vector<double>> more{{kIds[0][tokens + 2], kIds[0][tokens + 3]},
+                                              {kIds[1][tokens + 1], kIds[1][tokens + 2]}};
+  const auto longer = extended(kept, {{1, 1}, {1, 1}});
+  state = evaluated(contract, "decode_two",
+                    with_caches({{"input_ids", all(more)}, {"attention_mask", all(longer)}}, state));
+  const auto row = [](const std::vector<double>& values, size_t index) {
+    const auto half = static_cast<std::ptrdiff_t>(values.size() / 2);
+    return index == 0 ? std::vector(values.begin(), values.begin() + half)
+                      : std::vector(values.begin() + half, values.end());
+  };
+  for (const size_t at : {0, 1}) {
+    const auto found = tokens_of(state.at("logits"), at, 1);
+    expect_equal(row(found, 0), row(full(contract, tokens + 3 + at), 0), tokens + 3 + at);
+    expect_equal(row(found, 1), row(full(contract, tokens + 2 + at), 1), tokens + 2 + at);
+  }
+}
+
+TEST(Cached, DraftsFromCachesEqualTheWhole) {
+  const Contract contract = with_cached_entries(contract_of(with_prediction_layer(), true)).value();
+  const size_t tokens = 7;
+  Numbers hidden{{2, tokens + 2, 8}, {}}, positions = columns(kMask, 0, tokens + 2);
+  for (size_t i = 0; i < element_count(hidden.shape).value(); ++i)
+    hidden.data.push_back(std::sin(static_cast<double>(i)));
+  for (size_t row = 0; row < 2; ++row)
+    for (size_t t = 1; t < tokens + 2; ++t)
+      positions.data[row * (tokens + 2) + t] += positions.data[row * (tokens + 2) + t - 1];
+  const auto part = [&](const Numbers& values, size_t begin, size_t count) {
+    Numbers cut{values.shape, {}};
+    cut.shape[1] = count;
+    const Numbers flat{{2, tokens + 2, values.shape.size() == 3 ? values.shape[2] : 1}, values.data};
+    cut.data = tokens_of(flat, begin, count);
+    return cut;
+  };
+  const auto inputs = [&](size_t begin, size_t count) {
+    return Values<double>{{"hidden_states", part(hidden, begin, count)},
+                          {"input_ids", columns(kIds, begin + 1, begin + 1 + count)},
+                          {"attention_mask", columns(kMask, 0, begin + count)},
+                          {"position_ids", part(positions, begin, count)}};
+  };
+  const Numbers whole = evaluated(contract, "draft", inputs(0, tokens + 2)).at("logits");
+  const Values<double> state = evaluated(contract, "prefill_draft", inputs(0, tokens));
+  expect_equal(state.at("logits").data, tokens_of(whole, tokens - 1, 1), tokens);
+  const Values<double> next = evaluated(contract, "decode_draft", with_caches(inputs(tokens, 2), state));
+  expect_equal(next.at("logits").data, tokens_of(whole, tokens, 2), tokens + 2);
+}
+
 TEST(Cached, TheDerivedContractIsAContract) {
+  const Contract drafting = with_cached_entries(contract_of(with_prediction_layer(), true)).value();
+  EXPECT_TRUE(parse_contract(print(drafting)).value() == drafting);
   for (const Json& config : {llama(), deepseek_v3()}) {
     const Contract contract = with_cached_entries(contract_of(config)).value();
     EXPECT_TRUE(check(contract).ok());

@@ -55,12 +55,8 @@ Block logits_entry(const DecoderConfig& config, const Layout& layout, uint64_t r
   }
   x = entry.op("rms_norm", "final", {value(x), BlockBuilder::model_weight("model.norm.weight")},
                {{"epsilon", config.rms_norm_eps}}, "model.norm");
-  const std::string head(config.tie_word_embeddings ? kEmbedding : kHead);
-  const bool narrow = layout.compute != DType::f32;
-  x = entry.op("linear", narrow ? "head" : "logits", {value(x), BlockBuilder::model_weight(head)},
-               {{"layout", layout.of(head)}}, "lm_head");
-  if (narrow) x = entry.op("cast", "logits", {value(x)}, {{"dtype", std::string("f32")}});
-  return entry.finish({x});
+  const std::string table(config.tie_word_embeddings ? kEmbedding : kHead);
+  return entry.finish({head(entry, layout, "lm_head", table, table, x)});
 }
 
 Block layer_entry(const DecoderConfig& config, const Layout& layout, uint64_t rotary_dim,
@@ -70,11 +66,8 @@ Block layer_entry(const DecoderConfig& config, const Layout& layout, uint64_t ro
       entry.input("hidden_states", {layout.compute, {"batch", "tokens", config.hidden_size}});
   entry.input("attention_mask", ids());
   entry.input("position_ids", ids());
-  rotary_table(entry, config, layout, rotary_dim);
-  if (layer.routed)
-    entry.op("fill_like", "free_choice", {value("attention_mask")}, no_experts(num_experts_per_tok));
-  const std::string y = call_layer(entry, layer, index, "hidden_states_out", x, "free_choice");
-  return entry.finish({y});
+  return entry.finish({call_single_layer(entry, config, layout, rotary_dim, layer, index, num_experts_per_tok,
+                                         "attention_mask", x, "hidden_states_out")});
 }
 
 }  // namespace
@@ -119,6 +112,7 @@ void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model
 Status count_parameters(Model& model) {
   constexpr uint64_t kMaxParameters = 1ull << 58;  // of one row; sums of rows then have 64 bits
   uint64_t tensors = 0;
+  model.parameters = model.active_parameters = model.carried_parameters = 0;
   for (const RuleRow& row : model.rules.rows) {
     uint64_t repeats = 1, experts = 1;
     for (const auto& [hole, range] : row.holes)
@@ -170,6 +164,24 @@ std::vector<Block> decoder_entries(const DecoderConfig& config, const Layout& la
   for (size_t i = 0; i < layers.size(); ++i)
     entries.push_back(layer_entry(config, layout, rotary_dim, layers[i], i, num_experts_per_tok));
   return entries;
+}
+
+std::string call_single_layer(BlockBuilder& entry, const DecoderConfig& config, const Layout& layout,
+                              uint64_t rotary_dim, const LayerCall& layer, size_t index,
+                              uint64_t num_experts_per_tok, const std::string& ids, const std::string& x,
+                              std::string output) {
+  rotary_table(entry, config, layout, rotary_dim);
+  if (layer.routed) entry.op("fill_like", "free_choice", {value(ids)}, no_experts(num_experts_per_tok));
+  return call_layer(entry, layer, index, std::move(output), x, "free_choice");
+}
+
+std::string head(BlockBuilder& entry, const Layout& layout, const std::string& module,
+                 const std::string& weight, const std::string& hf_pattern, const std::string& x) {
+  const bool narrow = layout.compute != DType::f32;
+  const std::string logits =
+      entry.op("linear", narrow ? "head" : "logits", {value(x), BlockBuilder::model_weight(weight)},
+               {{"layout", layout.of(hf_pattern)}}, module);
+  return narrow ? entry.op("cast", "logits", {value(logits)}, {{"dtype", std::string("f32")}}) : logits;
 }
 
 LayerInputs layer_inputs(BlockBuilder& block, const Layout& layout, uint64_t hidden_size,

@@ -24,7 +24,7 @@ DecoderConfig read_decoder(ConfigReader& config);
 /// decide.
 void fill_model(ConfigReader& config, const DecoderConfig& decoder, Model& model);
 
-/// Fills parameters, active_parameters and carried_parameters from model.rules: a stacked row counts
+/// Sets parameters, active_parameters and carried_parameters from model.rules: a stacked row counts
 /// num_experts_per_tok of its tensors as active, a tied or ignored row counts nothing.
 /// Errors: C1 more than kMaxTensors tensors, or a row of more than 2^58 parameters.
 Status count_parameters(Model& model);
@@ -42,6 +42,18 @@ struct LayerCall {
 /// Blocks take (hidden_states, attention_mask, cos, sin[, forced_experts]) and return one value.
 std::vector<Block> decoder_entries(const DecoderConfig& config, const Layout& layout, uint64_t rotary_dim,
                                    const std::vector<LayerCall>& layers, uint64_t num_experts_per_tok);
+
+/// One layer in an entry of its own: the call, what stands before it (the rotary table of position_ids, and
+/// "no expert forced" in the shape of `ids`), and the name of its output.
+std::string call_single_layer(BlockBuilder& entry, const DecoderConfig& config, const Layout& layout,
+                              uint64_t rotary_dim, const LayerCall& layer, size_t index,
+                              uint64_t num_experts_per_tok, const std::string& ids, const std::string& x,
+                              std::string output);
+
+/// logits in float32, of hidden states behind the final norm: x times a weight of the contract, whose row in
+/// the rules has that Hugging Face pattern; tap = module.
+std::string head(BlockBuilder& entry, const Layout& layout, const std::string& module,
+                 const std::string& weight, const std::string& hf_pattern, const std::string& x);
 
 /// The inputs of a decoder_layer block, declared in the order above.
 struct LayerInputs {

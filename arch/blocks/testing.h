@@ -50,8 +50,8 @@ inline Json deepseek_v3(bool with_q_lora = true) {
   return json;
 }
 
-inline Contract contract_of(const Json& config) {
-  const Model model = make_model(config).value();
+inline Contract contract_of(const Json& config, bool with_mtp = false) {
+  const Model model = make_model(config, {{}, with_mtp}).value();
   return model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
 }
 

@@ -42,11 +42,24 @@ struct Config {
 /// Problems are noted in the reader.
 Config read(ConfigReader& config);
 
-/// Rows of every tensor, multi-token-prediction layers included.
-RuleTable rules(const Config& config);
+/// Rows of every tensor, multi-token-prediction layers included: in the graph the first of them, if with_mtp.
+RuleTable rules(const Config& config, bool with_mtp);
 
 /// The two kinds of decoder layer.
 Block dense_layer(const Config& config, const Layout& layout);
 Block moe_layer(const Config& config, const Layout& layout);
+
+/// True where the layout's rows put the first layer of multi-token prediction into the graph.
+bool drafts(const Layout& layout);
+/// What that layer computes, as it is trained: for token i the trunk's final hidden state of token i (behind
+/// model.norm), and token i + 1; the logits are of token i + 2.
+///
+///   draft(hidden_states: [batch, tokens, hidden], input_ids, attention_mask, position_ids: i32[batch,
+///   tokens])
+///       -> logits f32[batch, tokens, vocab]
+///
+/// input_ids and position_ids are those of the tokens i + 1. Source: DeepSeek-V3 technical report, 2.2;
+/// README_WEIGHTS.md; tools/train_tiny_deepseek.py, class MtpLayer.
+Block draft_entry(const Config& config, const Layout& layout);
 
 }  // namespace tandem::deepseek_v3

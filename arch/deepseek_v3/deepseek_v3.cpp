@@ -16,8 +16,10 @@ Result<Contract> contract(const deepseek_v3::Config& c, const RuleTable& table, 
     layers.push_back(c.is_moe(i) ? LayerCall{"decoder_layer_moe", true}
                                  : LayerCall{"decoder_layer_dense", false});
   if (!layers.front().routed) contract.blocks.push_back(deepseek_v3::dense_layer(c, layout));
-  if (layers.back().routed) contract.blocks.push_back(deepseek_v3::moe_layer(c, layout));
+  const bool drafts = deepseek_v3::drafts(layout);
+  if (layers.back().routed || drafts) contract.blocks.push_back(deepseek_v3::moe_layer(c, layout));
   contract.entries = decoder_entries(c.decoder, layout, c.qk_rope_head_dim, layers, c.num_experts_per_tok);
+  if (drafts) contract.entries.push_back(deepseek_v3::draft_entry(c, layout));
   return contract;
 }
 
@@ -32,7 +34,7 @@ Result<Model> make_deepseek_v3(const Json& json, const ArchOptions& options) {
   TANDEM_CHECK(config.finish(options.accepted_keys));
   model.moe_layers = c.moe_layers();
   model.num_experts_per_tok = c.num_experts_per_tok;
-  model.rules = deepseek_v3::rules(c);
+  model.rules = deepseek_v3::rules(c, options.with_mtp);
   TANDEM_CHECK(count_parameters(model));
   model.contract = [c](const RuleTable& table, DType compute,
                        const std::function<DType(const std::string&)>& storage) {

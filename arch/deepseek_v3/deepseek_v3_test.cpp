@@ -147,6 +147,18 @@ TEST(DeepseekV3, CarriedLayersAreNoWeightsOfTheContract) {
   EXPECT_EQ(find_entry(contract, "layer_3"), nullptr);
 }
 
+TEST(DeepseekV3, OnWishTheFirstPredictionLayerIsRun) {
+  const Model model = make_model(with("num_nextn_predict_layers", 2), {{}, true}).value();
+  const Contract contract =
+      model.contract(model.rules, DType::f32, [](const std::string&) { return DType::f32; }).value();
+  EXPECT_TRUE(check(contract).ok());
+  ASSERT_NE(find_entry(contract, "draft"), nullptr);
+  EXPECT_EQ(find_weight(contract, "model.layers.3.eh_proj.weight")->shape, (Shape{16, 8}));
+  EXPECT_EQ(find_weight(contract, "model.layers.4.eh_proj.weight"), nullptr);
+  for (const RuleRow& row : model.rules.rows)
+    EXPECT_EQ(row.in_graph, row.holes.count("layer") == 0 || row.holes.at("layer").begin < 4) << row.hf;
+}
+
 TEST(DeepseekV3, D08TheRouterBiasStaysF32AndIsNotTrained) {
   size_t rows = 0;
   for (const RuleRow& row : make_model(with("num_nextn_predict_layers", 1)).value().rules.rows)

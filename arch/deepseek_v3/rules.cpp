@@ -128,7 +128,7 @@ void prediction_rows(Rows& rows, const Config& c, const LayerRange& range) {
 
 }  // namespace
 
-RuleTable rules(const Config& c) {
+RuleTable rules(const Config& c, bool with_mtp) {
   RuleTable table{"deepseek_v3", decoder_rows(c.decoder)};
   Rows rows(c, table.rows);
   const uint64_t layers = c.decoder.num_hidden_layers, dense = layers - c.moe_layers();
@@ -136,11 +136,13 @@ RuleTable rules(const Config& c) {
   attention_rows(rows, c, all);
   if (dense > 0) mlp_rows(rows, c, first, "mlp", "intermediate_size", c.intermediate_size);
   if (dense < layers) moe_rows(rows, c, rest);
-  if (c.num_nextn_predict_layers > 0) {
-    const LayerRange carried{layers, layers + c.num_nextn_predict_layers, true};
-    prediction_rows(rows, c, carried);
-    attention_rows(rows, c, carried);
-    moe_rows(rows, c, carried);
+  const uint64_t end = layers + c.num_nextn_predict_layers, run = with_mtp && end > layers ? 1 : 0;
+  for (const LayerRange& range :
+       {LayerRange{layers, layers + run, false}, LayerRange{layers + run, end, true}}) {
+    if (range.begin == range.end) continue;
+    prediction_rows(rows, c, range);
+    attention_rows(rows, c, range);
+    moe_rows(rows, c, range);
   }
   return table;
 }

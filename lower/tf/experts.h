@@ -5,8 +5,8 @@
 
 namespace tandem {
 
-/// The op `experts` for one token a row: of each kernel the chosen experts' slices are read where they lie,
-/// and nothing else.
+/// The op `experts` for a fixed number of tokens a row: of each kernel the chosen experts' slices are read
+/// where they lie, and nothing else.
 Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                         LowerContext& context);
 

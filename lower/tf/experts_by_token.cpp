@@ -119,9 +119,16 @@ Order by_expert(FunctionBuilder& f, const Tensor& chosen) {
 
 Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                         LowerContext& context) {
-  const Tensor x = f.use(inputs[0]), chosen = f.use(inputs[1]);
-  const DType dtype = x.type.dtype;
-  const Dim batch = x.type.shape[0], hidden = x.type.shape[2];
+  const DType dtype = inputs[0].tensor.type.dtype;
+  const std::vector<Dim> shape = inputs[0].tensor.type.shape;
+  const bool one = shape[1] == Dim(1);  // else every token is a row by itself
+  const Dim batch = one ? shape[0] : Dim("tokens_of_all_rows"), hidden = shape[2];
+  if (!one) f.name_axis(batch.symbol, i32_op(f, "Mul", f.axis(shape[0]), f.axis(shape[1])));
+  const auto one_a_row = [&](const TfOperand& operand) {
+    const Tensor tokens = f.use(operand);
+    return one ? tokens : f.reshape(tokens, {batch, Dim(1), tokens.type.shape[2]});
+  };
+  const Tensor x = one_a_row(inputs[0]), chosen = one_a_row(inputs[1]);
   const Mixture m{static_cast<size_t>(int_attribute(node, "chunks")),
                   string_attribute(node, "layout") == "out_in", string_attribute(node, "hidden_act"),
                   chosen.type.shape.back().size};
@@ -160,7 +167,8 @@ Tensor experts_by_token(FunctionBuilder& f, const Node& node, std::span<const Tf
               f.shape({Dim("slots"), hidden})},
              {attr("T", dtype), attr("Tindices", DType::i32)}, "output");
   const Tensor products = f.reshape({scattered, {dtype, {Dim("slots"), hidden}}}, {batch, k, hidden});
-  return f.batch_matmul(f.cast(f.use(inputs[2]), dtype), products, false);
+  const Tensor sums = f.batch_matmul(f.cast(one_a_row(inputs[2]), dtype), products, false);
+  return one ? sums : f.reshape(sums, shape);
 }
 
 }  // namespace tandem

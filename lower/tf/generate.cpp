@@ -7,18 +7,6 @@ namespace {
 
 const Dim kMade("made");
 
-/// x with one more column, [batch, axis].
-Tensor with_column(FunctionBuilder& f, const Tensor& x, const Tensor& column, const Dim& axis) {
-  const Tensor wide = f.expand_dims(column, -1);
-  return as_i32(f.node("ConcatV2", {x.ref, wide.ref, f.scalar(1)},
-                       {attr("T", DType::i32), attr("N", int64_t{2}), attr("Tidx", DType::i32)}, "output"),
-                {kBatch, axis});
-}
-
-Tensor negated(FunctionBuilder& f, const Tensor& x) {
-  return {f.node("LogicalNot", {x.ref}, {}, "y"), x.type};
-}
-
 /// What a generation has made so far.
 struct Rows {
   Tensor done;     ///< bool[batch]
@@ -102,44 +90,18 @@ tensorflow::FunctionDef loop_body(const std::string& name, State state, const St
 /// The state after the loop.
 State looped(FunctionBuilder& f, const std::string& stem, State state, const Handles& handles,
              const StepFunctions& steps) {
-  std::vector<std::string> refs;
-  std::vector<std::optional<std::vector<int64_t>>> shapes;
-  Attr types{"T", {}};
-  each(state, [&](const std::string&, Tensor& tensor) {
-    refs.push_back(tensor.ref);
-    shapes.push_back(static_shape(tensor.type));
-    types.second.mutable_list()->add_type(tf_dtype(tensor.type.dtype));
-  });
-  for (const size_t index : steps.decode.captures) {
-    refs.push_back(handles.at(index));
-    shapes.push_back(std::vector<int64_t>{});
-    types.second.mutable_list()->add_type(tensorflow::DT_RESOURCE);
-  }
-  const std::string loop =
-      f.node("While", refs,
-             {types, function_attr("cond", stem + "_condition"), function_attr("body", stem + "_body"),
-              shapes_attr("output_shapes", shapes), attr("parallel_iterations", int64_t{1}),
-              attr("_lower_using_switch_merge", true)},
-             "output");
-  int index = 0;
-  each(state, [&](const std::string&, Tensor& tensor) { tensor.ref = FunctionBuilder::nth(loop, index++); });
+  std::vector<Tensor> values;
+  each(state, [&](const std::string&, const Tensor& tensor) { values.push_back(tensor); });
+  values = while_loop(f, stem, std::move(values), steps.decode.captures, handles);
+  size_t index = 0;
+  each(state, [&](const std::string&, Tensor& tensor) { tensor.ref = values[index++].ref; });
   return state;
 }
 
 /// Rows of which nothing was made.
 Rows no_tokens(FunctionBuilder& f, const Tensor& limits) {
   const Tensor none = f.unary("ZerosLike", limits);
-  const Tensor empty = as_i32(f.node("Fill", {f.shape({kBatch, Dim(0)}), f.scalar(0)},
-                                     {attr("T", DType::i32), attr("index_type", DType::i32)}, "output"),
-                              {kBatch, kMade});
-  return {compare(f, "LessEqual", limits, none), none, limits, none, empty};
-}
-
-std::vector<size_t> all_captures(const SavedFunction& a, const SavedFunction& b) {
-  std::vector<size_t> captures = a.captures;
-  for (const size_t index : b.captures)
-    if (std::ranges::count(captures, index) == 0) captures.push_back(index);
-  return captures;
+  return {compare(f, "LessEqual", limits, none), none, limits, none, no_columns(f, kMade)};
 }
 
 SavedFunction declared(const std::string& name, const StepFunctions& steps, const Chooser& chooser) {
@@ -148,7 +110,7 @@ SavedFunction declared(const std::string& name, const StepFunctions& steps, cons
                       {"input_ids", DType::i32, {-1, -1}},
                       {"max_new_tokens", DType::i32, {-1}}},
                      {{"lengths", DType::i32, {-1}}, {"tokens", DType::i32, {-1, -1}}},
-                     all_captures(steps.prefill, steps.decode)};
+                     all_captures({&steps.prefill, &steps.decode})};
   for (const TensorSpec& input : chooser.inputs()) made.inputs.push_back(input);
   std::ranges::sort(made.inputs, {}, &TensorSpec::name);
   return made;

@@ -13,6 +13,20 @@ namespace tandem {
 SavedFunction lower_generate(std::vector<tensorflow::FunctionDef>& library, const std::string& name,
                              const StepFunctions& steps, const Chooser& chooser);
 
+/// The functions of entries prefill_hidden, decode_two, prefill_draft and decode_draft (contract/cached.h).
+struct DraftingFunctions {
+  const SavedFunction &prefill, &decode, &prefill_draft, &decode_draft;
+  const std::vector<SavedVariable>& variables;
+};
+
+/// name(attention_mask, input_ids: i32[batch, tokens], max_new_tokens: i32[batch])
+///     -> accepted i32[batch], drafted i32[batch], lengths i32[batch], tokens i32[batch, longest of lengths]
+/// Tokens and lengths of generate_greedy. A turn drafts one token a row, and has the model choose at both
+/// places at once; where it chooses the drafted one, the row gets two tokens. `drafted` counts a row's turns,
+/// `accepted` those in which the model chose the draft. Appends to `library`.
+SavedFunction lower_speculative(std::vector<tensorflow::FunctionDef>& library, const std::string& name,
+                                const DraftingFunctions& functions, const Chooser& chooser);
+
 /// next_logits(attention_mask, input_ids: i32[batch, tokens]) -> logits f32[batch, 1, vocab]
 /// Of the last token: those of prefill, without the caches.
 SavedFunction lower_next_logits(std::vector<tensorflow::FunctionDef>& library, const std::string& name,

@@ -115,7 +115,7 @@ std::vector<Tensor> lower_route(FunctionBuilder& f, const Node& node, std::span<
 
 std::vector<Tensor> lower_experts(FunctionBuilder& f, const Node& node, std::span<const TfOperand> inputs,
                                   LowerContext& context) {
-  if (inputs[0].tensor.type.shape[1] == Dim(1)) return {experts_by_token(f, node, inputs, context)};
+  if (inputs[0].tensor.type.shape[1].fixed()) return {experts_by_token(f, node, inputs, context)};
   const auto chunks = static_cast<size_t>(int_attribute(node, "chunks"));
   const bool out_in = string_attribute(node, "layout") == "out_in";
   const std::string& hidden_act = string_attribute(node, "hidden_act");

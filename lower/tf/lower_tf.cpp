@@ -63,11 +63,24 @@ class Lowering {
     };
     loop("generate_greedy", *greedy_chooser(options_.eos_token_ids));
     loop("generate", *drawing_chooser(spec_.library, "__inference_generate"));
+    if (find_entry(contract_, "decode_two")) speculative();
   }
 
   SavedModelSpec finish() && { return std::move(spec_); }
 
  private:
+  void speculative() {
+    const auto function = [&](const char* entry) {
+      return entry_function(entry, *find_entry(contract_, entry), {true, false});
+    };
+    const SavedFunction prefill = function("prefill_hidden"), decode = function("decode_two"),
+                        prefill_draft = function("prefill_draft"), decode_draft = function("decode_draft");
+    spec_.signatures["generate_greedy_speculative"] =
+        lower_speculative(spec_.library, new_name("generate_greedy_speculative"),
+                          {prefill, decode, prefill_draft, decode_draft, spec_.variables},
+                          *greedy_chooser(options_.eos_token_ids));
+  }
+
   /// The contract weights that an entry reaches, in the order of their first use.
   std::vector<std::string> captured(const Block& entry) const {
     std::vector<std::string> names;
@@ -265,6 +278,9 @@ Form form_of(std::string_view entry, const LowerTfOptions& options) {
   if (!entry.ends_with("_xla")) return {true, false};
   return {true, false, true, entry == kDecodeXla ? options.matmul_precision : DType::f32};
 }
+/// Entries that are parts of signatures alone.
+constexpr std::string_view kNoSignatures[] = {"step", "prefill_hidden", "decode_two", "prefill_draft",
+                                              "decode_draft"};
 
 /// The contract with two more entries: positions made from the mask, and a mask of ones.
 Contract with_serving_entries(Contract contract) {
@@ -331,7 +347,7 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   if (options.matmul_precision != DType::f32) extended = with_linears_apart(std::move(extended), kDecodeXla);
   Lowering lowering(extended, plans, options);
   for (const Block& entry : extended.entries)
-    if (entry.name != "step")
+    if (std::ranges::count(kNoSignatures, entry.name) == 0)
       lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry,
                          form_of(entry.name, options));
   if (options.inlined) lowering.inlined_signature(std::string(kDefault), *find_entry(extended, kDefault));

@@ -212,6 +212,20 @@ TEST(LowerTf, SignaturesAndMethods) {
                            "prefill_xla", "score", "serving_default", "taps", "with_positions"));
 }
 
+TEST(LowerTf, AModelThatDraftsHasTheLoopAndTheDraftAndNoOtherSignatureMore) {
+  const Model model = make_model(deepseek(), {{}, true}).value();
+  const Contract contract =
+      model.contract(model.rules, DType::f32, [](const std::string&) { return DType::bf16; }).value();
+  const SavedModelSpec spec = lower_to_tensorflow(contract, expand(model.rules)).value();
+  SavedModelSpec plain = lowered(deepseek());
+  for (const char* more : {"draft", "generate_greedy_speculative"}) {
+    EXPECT_TRUE(spec.signatures.contains(more)) << more;
+    plain.signatures[more] = {};
+  }
+  EXPECT_EQ(spec.signatures.size(), plain.signatures.size());
+  EXPECT_TRUE(assemble(spec).ok());
+}
+
 /// These functions and all that they reach, by name.
 std::set<std::string> reached(const SavedModelSpec& spec, std::set<std::string> found) {
   for (size_t before = 0; before != found.size();) {

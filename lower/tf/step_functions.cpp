@@ -1,5 +1,7 @@
 #include "lower/tf/step_functions.h"
 
+#include <algorithm>
+
 namespace tandem {
 namespace {
 
@@ -45,6 +47,40 @@ NamedTensors call(FunctionBuilder& f, const SavedFunction& function, const Named
   return outputs;
 }
 
+std::vector<size_t> all_captures(const std::vector<const SavedFunction*>& functions) {
+  std::vector<size_t> captures;
+  for (const SavedFunction* function : functions)
+    for (const size_t index : function->captures)
+      if (std::ranges::count(captures, index) == 0) captures.push_back(index);
+  return captures;
+}
+
+std::vector<Tensor> while_loop(FunctionBuilder& f, const std::string& stem, std::vector<Tensor> values,
+                               const std::vector<size_t>& captures, const Handles& handles) {
+  std::vector<std::string> refs;
+  std::vector<std::optional<std::vector<int64_t>>> shapes;
+  Attr types{"T", {}};
+  for (const Tensor& value : values) {
+    refs.push_back(value.ref);
+    shapes.push_back(static_shape(value.type));
+    types.second.mutable_list()->add_type(tf_dtype(value.type.dtype));
+  }
+  for (const size_t index : captures) {
+    refs.push_back(handles.at(index));
+    shapes.push_back(std::vector<int64_t>{});
+    types.second.mutable_list()->add_type(tensorflow::DT_RESOURCE);
+  }
+  const std::string loop =
+      f.node("While", refs,
+             {types, function_attr("cond", stem + "_condition"), function_attr("body", stem + "_body"),
+              shapes_attr("output_shapes", shapes), attr("parallel_iterations", int64_t{1}),
+              attr("_lower_using_switch_merge", true)},
+             "output");
+  int index = 0;
+  for (Tensor& value : values) value.ref = FunctionBuilder::nth(loop, index++);
+  return values;
+}
+
 Tensor as_i32(const std::string& ref, std::vector<Dim> shape) {
   return {ref, {DType::i32, std::move(shape)}};
 }
@@ -73,6 +109,23 @@ Tensor reduced(FunctionBuilder& f, const std::string& reduction, const Tensor& x
   std::vector<Attr> attributes{attr("Tidx", DType::i32), attr("keep_dims", keep_axis)};
   if (x.type.dtype != DType::boolean) attributes.push_back(attr("T", x.type.dtype));
   return {f.node(reduction, {x.ref, f.constant({-1})}, attributes, "output"), type};
+}
+
+Tensor negated(FunctionBuilder& f, const Tensor& x) {
+  return {f.node("LogicalNot", {x.ref}, {}, "y"), x.type};
+}
+
+Tensor with_column(FunctionBuilder& f, const Tensor& x, const Tensor& column, const Dim& axis) {
+  const Tensor wide = f.expand_dims(column, -1);
+  return as_i32(f.node("ConcatV2", {x.ref, wide.ref, f.scalar(1)},
+                       {attr("T", DType::i32), attr("N", int64_t{2}), attr("Tidx", DType::i32)}, "output"),
+                {kBatch, axis});
+}
+
+Tensor no_columns(FunctionBuilder& f, const Dim& axis) {
+  return as_i32(f.node("Fill", {f.shape({kBatch, Dim(0)}), f.scalar(0)},
+                       {attr("T", DType::i32), attr("index_type", DType::i32)}, "output"),
+                {kBatch, axis});
 }
 
 Tensor columns(FunctionBuilder& f, const Tensor& x, int32_t begin, const std::string& end) {

@@ -20,6 +20,13 @@ struct StepFunctions {
 using Handles = std::map<size_t, std::string>;  ///< of variables, by their index
 using NamedTensors = std::map<std::string, Tensor>;
 
+/// What some functions capture, each once.
+std::vector<size_t> all_captures(const std::vector<const SavedFunction*>& functions);
+/// The loop of the functions STEM_condition and STEM_body, which take the values and then the handles: the
+/// values after it.
+std::vector<Tensor> while_loop(FunctionBuilder& f, const std::string& stem, std::vector<Tensor> values,
+                               const std::vector<size_t>& captures, const Handles& handles);
+
 /// An argument as it is declared; unknown axes get names that say which they are.
 Tensor argument(FunctionBuilder& f, const TensorSpec& spec);
 /// The handles as arguments.
@@ -39,6 +46,12 @@ Tensor logical(FunctionBuilder& f, const std::string& op, const Tensor& x, const
 Tensor select(FunctionBuilder& f, const Tensor& condition, const Tensor& yes, const Tensor& no);
 /// All, Any, Max, Sum of the last axis, which goes, or stays with size 1.
 Tensor reduced(FunctionBuilder& f, const std::string& reduction, const Tensor& x, bool keep_axis = false);
+/// LogicalNot.
+Tensor negated(FunctionBuilder& f, const Tensor& x);
+/// i32 x [batch, n] with one more column, [batch, axis].
+Tensor with_column(FunctionBuilder& f, const Tensor& x, const Tensor& column, const Dim& axis);
+/// i32[batch, axis] of no columns.
+Tensor no_columns(FunctionBuilder& f, const Dim& axis);
 /// Columns from begin up to end (an i32 scalar) of [batch, n].
 Tensor columns(FunctionBuilder& f, const Tensor& x, int32_t begin, const std::string& end);
 
