@@ -1,6 +1,5 @@
 #pragma once
-// A file put together piece by piece, with its checksums; writing and hashing run beside the work that makes
-// the bytes.
+// A file put together piece by piece, with its checksums, by a few threads.
 
 #include <functional>
 #include <memory>
@@ -23,24 +22,25 @@ inline constexpr uint64_t kSumBlock = 4 << 20;
 
 struct PieceOptions {
   bool sha256 = false;
-  bool beside = false;  ///< on threads of their own: writing and CRC-32C on one, SHA-256 on another
-  bool sums = true;     ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
+  unsigned threads = 1;  ///< that make bytes, write and hash, the caller among them
+  bool sums = true;      ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
 };
 
 /// Takes bytes front to back. Calls come from one thread. Holds kPieces pieces of kPieceBytes at most. An
-/// error of the file, wherever it comes up, is returned by the next call and every later one.
+/// error, wherever it comes up, is returned by that call of append or the next, and by every later one.
 class PieceFile {
  public:
   static constexpr uint64_t kPieceBytes = 1 << 20;
   static constexpr size_t kPieces = 8;
-  /// Makes the bytes from `offset` on of what is being appended.
+  /// Makes the bytes from `offset` on of what is being appended. With several threads it is called by all of
+  /// them at once, for different bytes, in no order.
   using Fill = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
 
   explicit PieceFile(std::unique_ptr<WritableFile> file, PieceOptions options = {});
   ~PieceFile();
 
-  /// Appends `size` bytes, which `fill` makes from first to last, in pieces of a multiple of `grain` bytes if
-  /// one fits into a piece. Errors: of fill, io.
+  /// Appends `size` bytes, which `fill` makes, in pieces of a multiple of `grain` bytes if one fits into a
+  /// piece. Errors: of fill, io.
   Status append(uint64_t size, const Fill& fill, uint64_t grain = 1);
   Status append(std::span<const std::byte> bytes);
   uint64_t bytes() const;

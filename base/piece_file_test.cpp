@@ -25,7 +25,7 @@ PieceFile::Fill from(std::span<const std::byte> bytes) {
 }
 
 struct Way : testing::TestWithParam<bool> {
-  PieceOptions options() const { return {.sha256 = true, .beside = GetParam()}; }
+  PieceOptions options() const { return {.sha256 = true, .threads = GetParam() ? 3u : 1u}; }
 };
 INSTANTIATE_TEST_SUITE_P(Of, Way, testing::Bool(),
                          [](const auto& way) { return way.param ? "beside" : "inline"; });

@@ -36,9 +36,9 @@ std::vector<std::string> weight_files(const OpenedModel& source) {
 /// Copies files into one, `out` bytes for each `in` bytes; bytes that are not there are written as they lie
 /// in memory.
 Status copy_files(const std::vector<std::string>& paths, const std::string& destination, uint64_t in,
-                  uint64_t out, bool beside) {
+                  uint64_t out, unsigned threads) {
   TANDEM_TRY(auto created, real_files().create(destination));
-  PieceFile copy(std::move(created), {.sha256 = false, .beside = beside, .sums = false});
+  PieceFile copy(std::move(created), {.sha256 = false, .threads = threads, .sums = false});
   for (const std::string& path : paths) {
     TANDEM_TRY(const auto file, real_files().open(path));
     const auto place = [&](uint64_t at) {
@@ -126,7 +126,6 @@ struct Way {
 
 std::vector<Way> ways_of(const ConvertBenchOptions& options, const std::vector<std::string>& paths,
                          const std::string& scratch, uint64_t in, uint64_t out) {
-  const bool beside = options.convert.threads > 1;
   std::vector<Way> ways;
   if (options.convert.layout == WeightLayout::source && options.convert.place != Place::copy)
     ways.push_back({"read", false, [=]() -> Result<double> {
@@ -135,7 +134,7 @@ std::vector<Way> ways_of(const ConvertBenchOptions& options, const std::vector<s
                     }});
   else
     ways.push_back({"copy", false, [=]() -> Result<double> {
-                      TANDEM_CHECK(copy_files(paths, scratch + "/copy", in, out, beside));
+                      TANDEM_CHECK(copy_files(paths, scratch + "/copy", in, out, options.convert.threads));
                       return 0.0;
                     }});
   ways.push_back({"tandem", false, [=]() -> Result<double> {

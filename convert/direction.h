@@ -20,9 +20,7 @@ inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
 inline uint64_t transform_memory(const ConvertOptions& options) { return options.memory / 4; }
 
 /// How a file of weights is written.
-inline PieceOptions piece_options(const ConvertOptions& options) {
-  return {options.sha256, options.threads > 1};
-}
+inline PieceOptions piece_options(const ConvertOptions& options) { return {options.sha256, options.threads}; }
 
 /// The end of Conversion::write: `sums` of the file, and the CRC-32C and counts of each tensor. Errors: bug
 /// for a file of another size.

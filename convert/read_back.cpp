@@ -8,7 +8,7 @@ namespace tandem {
 
 Status is_as_written(const FileSystem& files, const std::string& path, const FileSums& written) {
   TANDEM_TRY(const auto file, files.open(path));
-  const PieceOptions options{.sha256 = !written.sha256.empty(), .beside = true};
+  const PieceOptions options{.sha256 = !written.sha256.empty(), .threads = 2};
   TANDEM_TRY(const FileSums now, sums_of(*file, options, [](uint64_t) -> Status {
                return interrupted() ? Status(unavailable("", "stopped by a signal")) : Status{};
              }));

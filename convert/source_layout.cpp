@@ -1,6 +1,7 @@
 #include "convert/source_layout.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 #include "base/hash.h"
@@ -103,12 +104,15 @@ uint32_t crc_of(uint64_t begin, uint64_t end, std::span<const uint64_t> ends,
 
 /// Copies the file, stretch by stretch.
 Result<std::vector<uint32_t>> copied(const ReadableFile& from, std::span<const uint64_t> ends,
-                                     std::unique_ptr<WritableFile> to, bool beside, const OnBytes& on_bytes) {
-  PieceFile copy(std::move(to), {.sha256 = false, .beside = beside});
+                                     std::unique_ptr<WritableFile> to, unsigned threads,
+                                     const OnBytes& on_bytes) {
+  PieceFile copy(std::move(to), {.sha256 = false, .threads = threads});
+  std::mutex mutex;
   for (const uint64_t end : ends) {
     const uint64_t begin = copy.bytes();
     TANDEM_CHECK(copy.append(end - begin, [&](uint64_t offset, std::span<std::byte> out) -> Status {
       TANDEM_CHECK(from.read(begin + offset, out));
+      const std::lock_guard lock(mutex);
       return on_bytes(out.size());
     }));
   }
@@ -124,7 +128,7 @@ Result<WrittenShard> write_source_shard(const FileSystem& files, const DataShard
   TANDEM_TRY(const auto original, files.open(source.path));
   const std::vector<uint64_t> ends = ends_of(shard, source);
   TANDEM_TRY(const std::vector<uint32_t> crcs,
-             file ? copied(*original, ends, std::move(file), threads > 1, on_bytes)
+             file ? copied(*original, ends, std::move(file), threads, on_bytes)
                   : crcs_of(*original, ends, threads, on_bytes));
   FileSums sums{shard.bytes, crc_of(0, shard.bytes, ends, crcs), {}, {}};
   for (uint64_t block = 0; block < shard.bytes; block += kSumBlock)

@@ -2,6 +2,7 @@
 // Sources made of other sources: some tensors picked and renamed, or every read watched.
 
 #include <functional>
+#include <mutex>
 
 #include "base/tensor_source.h"
 
@@ -40,12 +41,14 @@ class TensorView : public TensorSource {
 /// A source whose reads are told to somebody.
 class WatchedSource : public TensorSource {
  public:
-  /// `on_read` is called after each read with the number of bytes; its error is the read's.
+  /// `on_read` is called after each read with the number of bytes, by one thread at a time; its error is the
+  /// read's.
   WatchedSource(const TensorSource& source, std::function<Status(uint64_t)> on_read)
       : source_(source), on_read_(std::move(on_read)) {}
   const std::vector<TensorInfo>& tensors() const override { return source_.tensors(); }
   Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override {
     TANDEM_CHECK(source_.read(tensor, byte_offset, out));
+    const std::lock_guard lock(mutex_);
     return on_read_(out.size());
   }
   std::string location(std::string_view tensor) const override { return source_.location(tensor); }
@@ -53,6 +56,7 @@ class WatchedSource : public TensorSource {
  private:
   const TensorSource& source_;
   std::function<Status(uint64_t)> on_read_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace tandem

@@ -17,8 +17,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr uint8_t kMagnitude = 0x7f;  // of a code; all ones is NaN
 constexpr size_t kMostLanes = 64;     // no target's vectors have more of float32
 
-/// Codes up to the first vector with a NaN in it; how many were done.
-size_t Dequantize(const uint8_t* codes, size_t count, float scale, uint8_t* to, CastCounts* counts) {
+/// Codes up to the first vector with a NaN in it; how many were done. kOrdinary: no code times `scale` leaves
+/// the normal numbers, so that nothing overflows or is flushed.
+template <bool kOrdinary>
+size_t DequantizeRun(const uint8_t* codes, size_t count, float scale, uint8_t* to, CastCounts* counts) {
   const hn::ScalableTag<float> df;
   const hn::RebindToUnsigned<decltype(df)> du;
   const hn::RebindToSigned<decltype(df)> di;
@@ -45,13 +47,14 @@ size_t Dequantize(const uint8_t* codes, size_t count, float scale, uint8_t* to, 
     const auto odd = hn::And(hn::ShiftRight<16>(value), one);
     const auto nearest = hn::ShiftRight<16>(hn::Add(hn::Add(value, hn::Set(du, 0x7fffu)), odd));
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, nearest)), d16, reinterpret_cast<uint16_t*>(made));
+    // 1 where a bit is lost.
+    rounded = hn::Add(rounded, hn::Min(hn::And(value, hn::Set(du, 0xffffu)), one));
+    if (kOrdinary) return true;
     const auto before = hn::And(value, hn::Set(du, 0x7fffffffu)),
                after = hn::And(nearest, hn::Set(du, 0x7fffu));
-    const auto lost = hn::Ne(hn::And(value, hn::Set(du, 0xffffu)), zero);
     const auto over = hn::And(hn::Eq(after, hn::Set(du, 0x7f80u)), hn::Lt(before, hn::Set(du, 0x7f800000u)));
     const auto gone = hn::And(hn::Eq(after, zero), hn::Ne(before, zero));
-    rounded = hn::Sub(rounded, hn::VecFromMask(du, lost));  // a true lane is -1
-    overflowed = hn::Sub(overflowed, hn::VecFromMask(du, over));
+    overflowed = hn::Sub(overflowed, hn::VecFromMask(du, over));  // a true lane is -1
     flushed = hn::Sub(flushed, hn::VecFromMask(du, gone));
     return true;
   };
@@ -72,6 +75,12 @@ size_t Dequantize(const uint8_t* codes, size_t count, float scale, uint8_t* to, 
   counts->overflowed += hn::GetLane(hn::SumOfLanes(du, overflowed));
   counts->flushed += hn::GetLane(hn::SumOfLanes(du, flushed));
   return done;
+}
+
+size_t Dequantize(const uint8_t* codes, size_t count, float scale, uint8_t* to, CastCounts* counts) {
+  const float size = scale < 0 ? -scale : scale;  // codes are from 2^-9 to 448
+  const bool ordinary = size >= 0x1p-100f && size <= 0x1p100f;
+  return (ordinary ? DequantizeRun<true> : DequantizeRun<false>)(codes, count, scale, to, counts);
 }
 
 }  // namespace tandem::HWY_NAMESPACE

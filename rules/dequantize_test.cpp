@@ -34,7 +34,8 @@ TEST(DequantizeToBf16, EveryCodeUnderEveryKindOfScale) {
     all.push_back(static_cast<std::byte>(code));
     if ((code & 0x7f) != 0x7f) no_nan.push_back(static_cast<std::byte>(code));
   }
-  for (const float scale : {1.0f, 0.0123456f, 1e-3f, 3.14159f, 1.2e-38f, 1e-44f, 7.5e35f, 7.59e35f, 3e38f}) {
+  for (const float scale : {1.0f, -0.0123456f, 1e-3f, 3.14159f, 0x1p-100f, 0x1.fffffep-101f, 0x1p100f,
+                            0x1.000002p100f, 1.2e-38f, 1e-44f, 7.5e35f, 7.59e35f, 3e38f}) {
     expect_same(all, scale);
     expect_same(no_nan, scale);
   }

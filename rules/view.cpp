@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
+#include "base/big_buffer.h"
 #include "rules/row.h"
 #include "rules/transpose.h"
 
@@ -16,6 +18,7 @@ constexpr uint64_t kCastBuffer =
 // A read of its own costs about as much as reading this many bytes more (measured in the page cache; a disk
 // says more).
 constexpr uint64_t kGap = 16 << 10;
+constexpr uint64_t kBand = 2 << 20;  // what one thread reads of a block at a time
 constexpr uint64_t kTileRows = 64, kTileColumns = 128;
 constexpr uint64_t kTileStride =
     kTileColumns + 16;  // not a power of two: columns of a tile fall into different cache sets
@@ -108,7 +111,7 @@ Box next_box(const Shape& shape, uint64_t first, uint64_t count) {
 /// Memory that blocks use one after the other: new pages cost as much as filling them.
 struct ViewReader::Room {
   uint64_t size = 0;
-  std::unique_ptr<std::byte[]> bytes;
+  BigBuffer bytes;
 };
 
 /// A box of a source tensor in memory, in the source's dtype and order.
@@ -117,7 +120,20 @@ struct ViewReader::Block {
   Box view_box;
   Box source_box;
   Room room;
+  uint64_t next = 0, loaded = 0;  ///< rows of source_box that are begun, and that are there
+
+  /// The next rows to read.
+  Box next_band() {
+    Box band = source_box;
+    const uint64_t row = element_count(source_box) / source_box.size[0] * size_of(view->tensor->dtype);
+    band.begin[0] += next;
+    band.size[0] = std::min(std::max<uint64_t>(kBand / row, 1), source_box.size[0] - next);
+    next += band.size[0];
+    return band;
+  }
 };
+
+ViewReader::~ViewReader() = default;
 
 // A read below small_ loads what it asked for, and no more.
 ViewReader::ViewReader(uint64_t memory)
@@ -134,20 +150,26 @@ Result<CastCounts> ViewReader::read(const View& view, const ConvertRun& convert,
   CastCounts counts;
   while (!out.empty()) {
     uint64_t count = out.size() / element;
-    std::shared_ptr<const Block> block;
+    Box box;
+    const auto convert_it = [&](const Block& block) -> Status {
+      TANDEM_TRY(const CastCounts more,
+                 convert_box(view, convert, block, box, out.first(element_count(box) * element)));
+      counts += more;
+      return {};
+    };
     if (block_rows > 0 && out.size() >= small_) {
       const uint64_t begin = first / row / block_rows * block_rows;
       const uint64_t rows = std::min(block_rows, shape[0] - begin);
-      TANDEM_TRY(block, row_block(view, begin, rows));
       count = std::min(count, (begin + rows) * row - first);
-    }
-    const Box box = next_box(shape, first, block ? count : std::min(count, fitting));
-    if (!block) {
-      TANDEM_TRY(block, load(view, box, {}));
+      box = next_box(shape, first, count);
+      TANDEM_CHECK(with_row_block(view, begin, rows, convert_it));
+    } else {
+      box = next_box(shape, first, std::min(count, fitting));
+      Block block = empty_block(view, box, {});
+      TANDEM_CHECK(read_band(block, block.source_box));
+      TANDEM_CHECK(convert_it(block));
     }
     count = element_count(box);
-    TANDEM_TRY(const CastCounts more, convert_box(view, convert, *block, box, out.first(count * element)));
-    counts += more;
     first += count;
     out = out.subspan(count * element);
   }
@@ -176,21 +198,44 @@ Result<CastCounts> ViewReader::read_in_order(const View& view, const ConvertRun&
   return counts;
 }
 
-Result<std::shared_ptr<ViewReader::Block>> ViewReader::row_block(const View& view, uint64_t first_row,
-                                                                 uint64_t rows) const {
-  // The lock is held while loading, so that threads that want the same block load it once.
-  const std::lock_guard lock(mutex_);
-  if (last_ && last_->view == &view && last_->view_box.begin[0] == first_row) return last_;
-  Box box = whole(view.shape());
-  box.begin[0] = first_row;
-  box.size[0] = rows;
-  Room room = last_ && last_.use_count() == 1 ? std::move(last_->room) : Room{};
-  last_.reset();
-  TANDEM_TRY(last_, load(view, box, std::move(room)));
-  return last_;
+Status ViewReader::with_row_block(const View& view, uint64_t first_row, uint64_t rows,
+                                  const std::function<Status(const Block&)>& use) const {
+  std::unique_lock lock(mutex_);
+  const auto outside = [&](const auto& work) {  // what other threads may do meanwhile
+    ++users_;
+    lock.unlock();
+    Status status = work();
+    lock.lock();
+    --users_;
+    changed_.notify_all();
+    return status;
+  };
+  while (true) {
+    const bool wanted = last_ && last_->view == &view && last_->view_box.begin[0] == first_row;
+    if (wanted && last_->loaded == last_->source_box.size[0]) return outside([&] { return use(*last_); });
+    if (wanted && last_->next < last_->source_box.size[0]) {  // threads that want one block load it together
+      Block& block = *last_;
+      const Box band = block.next_band();
+      const Status read = outside([&] { return read_band(block, band); });
+      if (!read.ok()) {
+        last_->view = nullptr;  // nobody's
+        return read;
+      }
+      block.loaded += band.size[0];
+    } else if (!wanted && users_ == 0) {
+      Box box = whole(view.shape());
+      box.begin[0] = first_row;
+      box.size[0] = rows;
+      Room room = last_ ? std::move(last_->room) : Room{};
+      last_.reset();
+      last_ = std::make_unique<Block>(empty_block(view, box, std::move(room)));
+    } else {
+      changed_.wait(lock);
+    }
+  }
 }
 
-Result<std::shared_ptr<ViewReader::Block>> ViewReader::load(const View& view, const Box& box, Room room) {
+ViewReader::Block ViewReader::empty_block(const View& view, const Box& box, Room room) {
   Block block{&view,
               box,
               {on_source_axes(box.begin, view.axes), on_source_axes(box.size, view.axes)},
@@ -198,10 +243,15 @@ Result<std::shared_ptr<ViewReader::Block>> ViewReader::load(const View& view, co
   const uint64_t bytes = element_count(box) * size_of(view.tensor->dtype);
   if (block.room.size < bytes) {
     block.room = {};  // first, so that there are never two
-    block.room = {bytes, std::make_unique_for_overwrite<std::byte[]>(bytes)};
+    block.room = {bytes, big_buffer(bytes)};
   }
-  TANDEM_CHECK(read_source_box(view, block.source_box, std::span(block.room.bytes.get(), bytes)));
-  return std::make_shared<Block>(std::move(block));
+  return block;
+}
+
+Status ViewReader::read_band(Block& block, const Box& band) {
+  const uint64_t row = element_count(band) / band.size[0] * size_of(block.view->tensor->dtype);
+  std::byte* const at = block.room.bytes.get() + (band.begin[0] - block.source_box.begin[0]) * row;
+  return read_source_box(*block.view, band, std::span(at, band.size[0] * row));
 }
 
 Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& convert, const Block& block,

@@ -2,6 +2,8 @@
 // A source tensor seen with its axes permuted and its elements converted, read piece by piece. For the rest
 // of this folder.
 
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -35,6 +37,7 @@ Box next_box(const Shape& shape, uint64_t first, uint64_t count);
 class ViewReader {
  public:
   explicit ViewReader(uint64_t memory);
+  ~ViewReader();
   /// Elements of the view from `first` on, as many as out has room for. The view must stay where it is.
   Result<CastCounts> read(const View& view, const ConvertRun& convert, uint64_t first,
                           std::span<std::byte> out) const;
@@ -44,14 +47,19 @@ class ViewReader {
   struct Block;
   Result<CastCounts> read_in_order(const View& view, const ConvertRun& convert, uint64_t first,
                                    std::span<std::byte> out) const;
-  Result<std::shared_ptr<Block>> row_block(const View& view, uint64_t first_row, uint64_t rows) const;
-  static Result<std::shared_ptr<Block>> load(const View& view, const Box& box, Room room);
+  /// `use` on the block of these rows of the view, which stays as it is meanwhile.
+  Status with_row_block(const View& view, uint64_t first_row, uint64_t rows,
+                        const std::function<Status(const Block&)>& use) const;
+  static Block empty_block(const View& view, const Box& box, Room room);
+  static Status read_band(Block& block, const Box& band);
   static Result<CastCounts> convert_box(const View& view, const ConvertRun& convert, const Block& block,
                                         const Box& box, std::span<std::byte> out);
 
   uint64_t memory_, small_;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<Block> last_;
+  mutable std::condition_variable changed_;
+  mutable size_t users_ = 0;  // threads that read into last_ or from it
+  mutable std::unique_ptr<Block> last_;
 };
 
 }  // namespace tandem
