@@ -43,13 +43,15 @@ class Compiled:
         self.caches = {}
 
     def begin(self, ids, longest):
+        import torch
         from transformers import StaticCache
 
         key = (ids.shape[0], longest)
         if key not in self.caches:
             self.caches[key] = StaticCache(config=self.model.config, max_cache_len=longest)
         self.cache, self.at = self.caches[key], 0
-        self.cache.reset()
+        with torch.inference_mode():  # which made the cache's tensors: outside it they may not be written in place
+            self.cache.reset()
         return self.step(ids)
 
     def step(self, ids):

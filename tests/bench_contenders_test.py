@@ -8,7 +8,7 @@ from common import ROOT, Case, fixtures, tandem
 from make_smollm2 import smollm2
 from schemas_test import problems
 
-FLOAT32 = ["tf", "tf-xla", "transformers", "keras-hub", "onnxruntime", "llama.cpp"]
+FLOAT32 = ["tf", "tf-xla", "transformers", "torch-compile", "keras-hub", "onnxruntime", "llama.cpp"]
 ROUNDED = ["tf-xla-bf16", "llama.cpp-bf16", "llama.cpp-q8_0"]
 
 
