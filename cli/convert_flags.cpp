@@ -45,9 +45,8 @@ Result<ConvertOptions> options_of(const ConvertFlags& flags) {
 
 void add_threads(CLI::App& command, unsigned& threads) {
   command
-      .add_option(
-          "--threads", threads,
-          "1: everything on one; more: writing and hashing run beside (default: the processors, at most 4)")
+      .add_option("--threads", threads,
+                  "That read, convert, write and hash (default: the processors, at most 4)")
       ->check(CLI::Range(1u, 64u));
 }
 

@@ -58,10 +58,9 @@ struct ConvertOptions {
       256ull << 20;  ///< what the process may take, besides three times the headers that it reads
   /// Delete each file of the source once all that is in it is written, synced and read back.
   bool delete_source = false;
-  bool write = true;   ///< false: read, convert and hash, and keep nothing (--sink null)
-  bool sha256 = true;  ///< of each file that is written, into its manifest
-  unsigned threads =
-      default_threads();  ///< 1: everything on one; else writing and hashing run beside converting
+  bool write = true;                     ///< false: read, convert and hash, and keep nothing (--sink null)
+  bool sha256 = true;                    ///< of each file that is written, into its manifest
+  unsigned threads = default_threads();  ///< that read, convert, write and hash
   /// Told the bytes done and to do; its error stops the conversion.
   std::function<Status(uint64_t done, uint64_t total)> progress;
 };
