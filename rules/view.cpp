@@ -121,6 +121,7 @@ struct ViewReader::Block {
   Box source_box;
   Room room;
   uint64_t next = 0, loaded = 0;  ///< rows of source_box that are begun, and that are there
+  bool failed = false;            ///< some of them could not be read
 
   /// The next rows to read.
   Box next_band() {
@@ -211,14 +212,15 @@ Status ViewReader::with_row_block(const View& view, uint64_t first_row, uint64_t
     return status;
   };
   while (true) {
-    const bool wanted = last_ && last_->view == &view && last_->view_box.begin[0] == first_row;
+    const bool wanted =
+        last_ && !last_->failed && last_->view == &view && last_->view_box.begin[0] == first_row;
     if (wanted && last_->loaded == last_->source_box.size[0]) return outside([&] { return use(*last_); });
     if (wanted && last_->next < last_->source_box.size[0]) {  // threads that want one block load it together
       Block& block = *last_;
       const Box band = block.next_band();
       const Status read = outside([&] { return read_band(block, band); });
       if (!read.ok()) {
-        last_->view = nullptr;  // nobody's
+        block.failed = true;  // whoever wants it next begins anew, once those who read into it have left
         return read;
       }
       block.loaded += band.size[0];
