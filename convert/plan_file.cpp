@@ -232,8 +232,9 @@ TimeEstimate estimated_time(const ConversionPlan& plan, const MachineSpeed& spee
   };
   uint64_t read = 0;
   for (const InputFile& input : plan.inputs) read += input.bytes;
+  const bool hashed = plan.options.sha256 && plan.options.layout == WeightLayout::tensorflow;
   return {seconds(read, speed.disk_read), seconds(plan.disk(), speed.disk_write),
-          seconds(plan.total_bytes(), speed.sha256)};
+          hashed ? seconds(plan.total_bytes(), speed.sha256) : 0};
 }
 
 Json to_json(const TimeEstimate& time) {

@@ -46,7 +46,8 @@ struct ConversionPlan {
 
 ConversionPlan plan_of(const Conversion& conversion, const std::string& source,
                        const std::string& destination, const ConvertOptions& options);
-/// What reading all inputs and writing the output takes; linked files are read for their sums.
+/// What reading all inputs and writing the output takes; linked files are read for their sums. Hashing is
+/// nothing where no SHA-256 is taken: without options.sha256, and of files of the source.
 TimeEstimate estimated_time(const ConversionPlan& plan, const MachineSpeed& speed);
 Json to_json(const ConversionPlan& plan);
 /// Errors: plan_c1 (corrupt) text that is no plan, with the place; json_c1..5.
