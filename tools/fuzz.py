@@ -48,13 +48,13 @@ def fuzz(name, seconds):
     inputs = fresh(BUILD / "corpus" / name)
     subprocess.run([program(name), "--seeds", inputs], check=True, env=environment())
     FINDINGS.mkdir(exist_ok=True)
-    before = set(FINDINGS.iterdir())
+    before = set(FINDINGS.glob(f"{name}-*"))
     command = [program(name), inputs, f"-dict={DICTIONARIES / name}.dict", f"-max_total_time={seconds}", f"-max_len={LONGEST_INPUT}",
                f"-artifact_prefix={FINDINGS}/{name}-", "-timeout=20", "-rss_limit_mb=2560", "-print_final_stats=1", "-seed=1"]  # fmt: skip
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
     words = done.stdout.decode(errors="replace")
     (BUILD / "corpus" / f"{name}.log").write_text(words)
-    found = sorted(set(FINDINGS.iterdir()) - before)
+    found = sorted(set(FINDINGS.glob(f"{name}-*")) - before)
     if done.returncode and not found:
         raise SystemExit(f"{name}_fuzz ended with {done.returncode} and left no finding:\n{words[-3000:]}")
     executed = re.findall(r"stat::number_of_executed_units:\s*(\d+)", words)
