@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from common import BINARY_DIR, TANDEM, TINY, TINY_FP8, Case, fixtures, run, tandem, verify
-from tiny import TL, TV3, header_bytes, shapes
+from tiny import TL, TV3, header_bytes, shapes, write_folder
 from workers import Worker, WorkerError, inputs_of, resident
 
 MIB = 1 << 20
@@ -55,7 +55,8 @@ def prompt(batch, tokens, vocab_size=VOCAB):
 
 def tapped_values(model, entry):
     """The taps of the block that an entry calls, by the names of their values in the contract of a SavedModel."""
-    text = (model / "assets" / "tandem_contract.txt").read_text()
+    inside = model / "assets"
+    text = ((inside if inside.exists() else model) / "tandem_contract.txt").read_text()  # of stages: beside them
     block = re.search(rf'^entry {entry}\(.*?block="(\w+)"', text, re.MULTILINE | re.DOTALL).group(1)
     body = re.search(rf"^block {block}\(.*?^}}", text, re.MULTILINE | re.DOTALL).group(0)
     return re.findall(r"^  (\w+)[,\w ]* = .*# tap", body, re.MULTILINE)
@@ -109,6 +110,14 @@ class SameFigures(Case):
                 with self.subTest(model=folder.name, engine=engine, path=path.name, **words):
                     self.same_workers(engine, path, vocab_size, tapped_values(model, "layer_1"), **words)
 
+    def test_stages_return_the_same_bits(self):
+        for name, config in (("llama", TL | {"num_hidden_layers": 3}), ("mixture", TV3 | {"num_hidden_layers": 3})):
+            source, model = write_folder(self.scratch / name, config), self.scratch / f"{name}.stages"
+            tandem("convert", source, model, "--stages", 2)
+            for engine in ("tf", "torch"):
+                with self.subTest(model=name, engine=engine):
+                    self.same_workers(engine, model, config["vocab_size"], tapped_values(model, "layer_1"))
+
     def same_verify(self, left, right, *arguments, code=0):
         arguments = (left, right, "--threads", "1", *arguments)
         whole, stream = verify(*arguments, code=code), verify(*arguments, "--stream", code=code)
@@ -124,6 +133,9 @@ class SameFigures(Case):
                 levels = ["--levels", "weights,layer,module,model,generation", "--prompts", "2", "--max-new-tokens", "3"]
                 report = self.same_verify(f"hf:{folder}", f"tf:{model}", *levels)
                 self.assertEqual((report["verdict"], len(report["levels"])), ("equal", 5))
+                tandem("convert", folder, self.scratch / f"{folder.name}.stages", "--stages", 2)
+                report = self.same_verify(f"hf:{folder}", f"tf:{self.scratch / folder.name}.stages", *levels)
+                self.assertEqual((report["verdict"], len(report["levels"]), report["right"]["stages"]), ("equal", 5, "2"))
 
     def test_verify_says_the_same_where_tensorflow_is_the_reference(self):
         model = self.scratch / "tiny.tf"
@@ -180,6 +192,9 @@ class Memory(Case):
         ):  # fmt: skip
             cls.folders[name] = Path(scratch.name) / name
             tandem("convert", cls.folders[source], cls.folders[name], "--dtype", dtype)
+        for source in ("wide", "narrow"):
+            cls.folders[f"{source}.stages"] = Path(scratch.name) / f"{source}.stages"
+            tandem("convert", cls.folders[source], cls.folders[f"{source}.stages"], "--dtype", "float32", "--stages", "3")
 
     def work(self, engine, folder, layers, **words):
         """Runs all that verify runs; the peak, and the bytes of the largest answer."""
@@ -217,6 +232,7 @@ class Memory(Case):
             ("torch", "wide", "narrow", 8, {"dtype": "float64"}),
             ("torch", "wide.f32", "narrow.f32", 4, {}),
             ("tf", "wide.f32", "narrow.f32", 4, {}),
+            ("tf", "wide.stages", "narrow.stages", 4, {}),
             ("tf", "wide.bf16", "narrow.bf16", 2 + 4, {}),  # kept, and cast by the delivered functions
         )
         self.check(rows, WIDE["num_hidden_layers"], LAYER_VALUES, 1.3)
