@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+
 #include "base/test_folder.h"
 #include "formats/saved_model/checks.h"
 #include "formats/saved_model/testing.h"
@@ -62,6 +65,38 @@ TEST(Assemble, C6AssetNamesArePlain) {
   expect_refused(assemble(spec), "saved_model_c6", "two attributes named 'lm_head'");
 }
 
+TEST(Assemble, AnInlinedSignatureIsNodesOfTheMainGraph) {
+  SavedModelSpec spec = minimal_spec();
+  spec.signatures.at("serving_default").inlined = true;
+  const auto model = assemble(spec);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  EXPECT_TRUE(check(model.value()).ok());
+  const auto& meta = model.value().meta_graphs(0);
+  std::map<std::string, std::string> ops;
+  for (const auto& node : meta.graph_def().node()) ops[node.name()] = node.op();
+  EXPECT_EQ(meta.signature_def().at("serving_default").outputs().at("y").name(),
+            "signature/serving_default/y:0");
+  EXPECT_EQ(ops["signature/serving_default/y"], "Identity");
+  EXPECT_EQ(ops["lm_head/b.ias/Read/ReadVariableOp"], "ReadVariableOp");
+  for (const auto& [name, op] : ops) EXPECT_NE(op, "StatefulPartitionedCall") << name;
+}
+
+TEST(Assemble, C8AnInlinedFunctionWithALoop) {
+  SavedModelSpec spec = minimal_spec();
+  spec.signatures.at("serving_default").inlined = true;
+  auto* loop = spec.library[0].mutable_node_def(2);
+  loop->set_op("While");
+  (*loop->mutable_attr())["body"] = function_attr("nobody");
+  expect_refused(assemble(spec), "saved_model_c8", "holds xw, a While, which is no call");
+}
+
+TEST(Assemble, C7TwoNodesOfOneName) {
+  SavedModelSpec spec = minimal_spec();
+  spec.variables[0].path = "serving_default_input_ids";  // the placeholder of the signature
+  expect_refused(assemble(spec), "saved_model_c7",
+                 "two nodes of the graph are named 'serving_default_input_ids'");
+}
+
 TEST(Assemble, EveryVariableIsRestoredUnderItsOwnName) {
   const auto model = assemble(minimal_spec()).value();
   const auto& meta = model.meta_graphs(0);
@@ -109,6 +144,28 @@ TEST(OpenSavedModel, T1CutShort) {
     ASSERT_TRUE(write_text(kFiles, folder / "saved_model.pb", bytes.substr(0, size)).ok());
     expect_refused(open_saved_model(kFiles, folder.path()), "T1", "saved_model.pb");
   }
+}
+
+TEST(OpenSavedModel, T1TooLarge) {
+  const TestFolder folder;
+  write_minimal(folder);
+  std::filesystem::resize_file(folder / "saved_model.pb", kMaxSavedModelBytes + 1);
+  expect_refused(open_saved_model(kFiles, folder.path()), "T1", "536870912");
+}
+
+TEST(OpenSavedModel, T2TheErrorNamesFileAndFunction) {
+  const TestFolder folder;
+  write_minimal(folder);
+  auto model = assemble(minimal_spec()).value();
+  auto* graph = model.mutable_meta_graphs(0)->mutable_graph_def();
+  graph->mutable_library()->mutable_function(0)->mutable_node_def(2)->set_input(0, "nobody");
+  ASSERT_TRUE(write_text(kFiles, folder / "saved_model.pb", model.SerializeAsString()).ok());
+  expect_refused(open_saved_model(kFiles, folder.path()), "T2",
+                 "saved_model.pb, function __inference_forward_1");
+  graph->mutable_library()->mutable_function(0)->mutable_node_def(2)->set_input(0, "input_ids");
+  graph->mutable_node(0)->set_name("asset/0");
+  ASSERT_TRUE(write_text(kFiles, folder / "saved_model.pb", model.SerializeAsString()).ok());
+  expect_refused(open_saved_model(kFiles, folder.path()), "T2", folder / "saved_model.pb");
 }
 
 TEST(OpenSavedModel, T1NestedTooDeeply) {
@@ -184,9 +241,44 @@ TEST(Check, T2ConstantsAndAttributes) {
                  }),
                  "T2", "an axis of the value is -5");
   expect_refused(changed([](auto& graph) {
+                   auto* node = node_of_op(graph, "Const");
+                   (*node->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+                   auto* tensor = (*node->mutable_attr())["value"].mutable_tensor();
+                   tensor->set_dtype(tensorflow::DT_FLOAT);
+                   tensor->set_tensor_content("abc");
+                 }),
+                 "T2", "the value of 4 bytes has 3");
+  expect_refused(changed([](auto& graph) {
                    (*node_of_op(graph, "VarHandleOp")->mutable_attr())["shared_name"].set_i(1);
                  }),
                  "T2", "attribute shared_name of VarHandleOp is of the wrong type");
+}
+
+TEST(Check, T2NamesThatAreNotOneOfAKind) {
+  expect_refused(changed([](auto& graph) {
+                   auto* signature = graph.mutable_library()->mutable_function(0)->mutable_signature();
+                   signature->mutable_input_arg(1)->set_name("attention_mask");
+                 }),
+                 "T2", "two arguments are named 'attention_mask'");
+  expect_refused(
+      changed([](auto& graph) { *graph.mutable_library()->add_function() = graph.library().function(0); }),
+      "T2", "two functions are named '__inference_forward_1'");
+}
+
+TEST(Check, T2TheObjectGraphLeadsToItsOwnNodes) {
+  const auto objects = [](auto change) {
+    auto model = assemble(minimal_spec()).value();
+    change(*model.mutable_meta_graphs(0)->mutable_object_graph_def());
+    return check(model);
+  };
+  expect_refused(
+      objects([](auto& graph) { graph.mutable_nodes(0)->mutable_children(0)->set_node_id(10'000); }), "T2",
+      "of the object graph leads to no node");
+  expect_refused(objects([](auto& graph) {
+                   for (auto& [name, function] : *graph.mutable_concrete_functions())
+                     function.add_bound_inputs(-1);
+                 }),
+                 "T2", "is bound to object -1, which does not exist");
 }
 
 TEST(OpenSavedModel, T7AssetsOutsideTheFolder) {
@@ -205,6 +297,17 @@ TEST(OpenSavedModel, T7TwoGraphFiles) {
   write_minimal(folder);
   ASSERT_TRUE(write_text(kFiles, folder / "saved_model.pbtxt", "").ok());
   expect_refused(open_saved_model(kFiles, folder.path()), "T7", "both exist");
+}
+
+TEST(OpenSavedModel, T7TextFormIsNotRead) {
+  const TestFolder folder;
+  write_minimal(folder);
+  ASSERT_TRUE(kFiles.remove_all(folder / "saved_model.pb").ok());
+  const auto absent = open_saved_model(kFiles, folder.path());
+  expect_refused(absent, "", "saved_model.pb: this file does not exist");
+  EXPECT_EQ(absent.error().kind, ErrorKind::missing);
+  ASSERT_TRUE(write_text(kFiles, folder / "saved_model.pbtxt", "").ok());
+  expect_refused(open_saved_model(kFiles, folder.path()), "T7", "a SavedModel in text form is not read");
 }
 
 TEST(OpenSavedModel, C26TheVariablesIndexIsMissing) {
