@@ -18,6 +18,7 @@ from scale_test import V3, stored
 from tiny import TL, header_bytes, shapes
 
 CHUNK = 4 << 20
+BYTES = {"F32": 4, "BF16": 2, "F8_E4M3": 1}
 DENSE = TL | {"hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 128,
               "vocab_size": 32768, "torch_dtype": "bfloat16"}  # fmt: skip
 SPARSE = TL | {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -68,13 +69,14 @@ def main():
     config, found, size = tensors_of(config, tensors, arguments.gigabytes * 1e9)
     arguments.folder.mkdir()
     (arguments.folder / "config.json").write_text(json.dumps(config))
-    header, at = {}, 0
+    found.sort(key=lambda entry: (-BYTES[entry[1]], entry[0]))  # as the safetensors library lays out a file, so that ways back give the same bytes
+    header, at = {"__metadata__": {"format": "pt"}}, 0
     for name, dtype, shape, count in found:
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + count]}
         at += count
     chunks = {} if arguments.kind == "sparse" else {dtype: chunk_of(dtype) for dtype in {entry[1] for entry in found}}
     with open(arguments.folder / "model.safetensors", "wb") as file:
-        file.write(header_bytes(header))
+        file.write(header_bytes(json.dumps(header, separators=(",", ":")).encode()))
         for _, dtype, _, count in found if chunks else ():
             for start in range(0, count, CHUNK):
                 file.write(memoryview(chunks[dtype])[: min(CHUNK, count - start)])
