@@ -51,9 +51,18 @@ void read_scaling(ConfigReader& config, ConfigReader& scaling, RotaryConfig& rot
     if (row.type != rotary.type) continue;
     if (row.need == Need::optional && !scaling.has(row.field)) continue;
     const double number = scaling.number(row.field);
-    if (!(number > 0) && row.field != "mscale" && row.field != "mscale_all_dim")
-      scaling.problem(row.field, fmt::format("is {}, expected a number above 0", number));
+    const bool may_be_zero = row.field.starts_with("mscale");
+    if (!(number > 0 || (may_be_zero && number == 0)))
+      scaling.problem(row.field,
+                      fmt::format("is {}, expected a number {} 0", number, may_be_zero ? "from" : "above"));
     rotary.attributes[std::string(row.field)] = number;
+  }
+  if (rotary.type == "llama3" && scaling.has("low_freq_factor") && scaling.has("high_freq_factor")) {
+    const auto factor = [&](const char* field) { return std::get<double>(rotary.attributes[field]); };
+    const double low = factor("low_freq_factor"), high = factor("high_freq_factor");
+    if (!(high > low))
+      scaling.problem("high_freq_factor",
+                      fmt::format("is {}, expected more than low_freq_factor = {}", high, low));
   }
   if (rotary.type == "yarn" && scaling.has("truncate"))
     rotary.attributes["truncate"] = scaling.boolean_or("truncate", true);
@@ -90,11 +99,18 @@ RotaryConfig read_rotary(ConfigReader& config, uint64_t max_position_embeddings)
   }
   rotary.attributes["type"] = rotary.type;
   const double theta = std::get<double>(rotary.attributes["theta"]);
-  if (!(theta > 0)) config.problem("rope_theta", fmt::format("is {}, expected a number above 0", theta));
+  if (!(theta > 1)) config.problem("rope_theta", fmt::format("is {}, expected a number above 1", theta));
   if (rotary.boundaries.empty() || rotary.boundaries.back() != max_position_embeddings)
     rotary.boundaries.push_back(max_position_embeddings);
   std::sort(rotary.boundaries.begin(), rotary.boundaries.end());
   return rotary;
+}
+
+void expect_rotary_dim(ConfigReader& config, std::string_view key, uint64_t dim, const RotaryConfig& rotary) {
+  if (dim % 2 != 0 || dim == 0)
+    config.problem(key, fmt::format("is {}, expected an even number", dim));
+  else if (dim == 2 && rotary.type == "dynamic")
+    config.problem(key, "is 2, expected at least 4 with dynamic scaling");
 }
 
 }  // namespace tandem

@@ -20,4 +20,8 @@ struct RotaryConfig {
 /// Reads every rotary key of a config; problems are noted in the reader.
 RotaryConfig read_rotary(ConfigReader& config, uint64_t max_position_embeddings);
 
+/// Notes the key of the rotated width in the reader, if no table is that wide (the contract's
+/// rotary_table_c2): an odd one, and 2 with dynamic scaling, which raises its base to dim / (dim - 2).
+void expect_rotary_dim(ConfigReader& config, std::string_view key, uint64_t dim, const RotaryConfig& rotary);
+
 }  // namespace tandem

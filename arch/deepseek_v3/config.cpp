@@ -22,8 +22,7 @@ void read_attention(ConfigReader& config, Config& c) {
   c.qk_nope_head_dim = config.size("qk_nope_head_dim", 1, kMaxWidth);
   c.qk_rope_head_dim = config.size("qk_rope_head_dim", 2, kMaxWidth);
   c.v_head_dim = config.size("v_head_dim", 1, kMaxWidth);
-  if (c.qk_rope_head_dim % 2 != 0)
-    config.problem("qk_rope_head_dim", fmt::format("is {}, expected an even number", c.qk_rope_head_dim));
+  expect_rotary_dim(config, "qk_rope_head_dim", c.qk_rope_head_dim, c.decoder.rotary);
   c.q_lora_rank = config.size_or("q_lora_rank", 0, 1, kMaxWidth);
   if (!config.contains("q_lora_rank"))
     config.problem("q_lora_rank", "is missing, expected a rank, or null for a plain q_proj");

@@ -35,8 +35,7 @@ LlamaConfig read(ConfigReader& config) {
                                                       c.num_attention_heads, c.decoder.hidden_size));
   c.head_dim =
       explicit_head ? config.size("head_dim", 2, kMaxWidth) : c.decoder.hidden_size / c.num_attention_heads;
-  if (c.head_dim % 2 != 0 || c.head_dim == 0)
-    config.problem("head_dim", fmt::format("is {}, expected an even number", c.head_dim));
+  expect_rotary_dim(config, "head_dim", c.head_dim, c.decoder.rotary);
   c.attention_bias = config.boolean_or("attention_bias", false);
   c.mlp_bias = config.boolean_or("mlp_bias", false);
   config.mark_read(
