@@ -192,9 +192,6 @@ class Memory(Case):
         ):  # fmt: skip
             cls.folders[name] = Path(scratch.name) / name
             tandem("convert", cls.folders[source], cls.folders[name], "--dtype", dtype)
-        for source in ("wide", "narrow"):
-            cls.folders[f"{source}.stages"] = Path(scratch.name) / f"{source}.stages"
-            tandem("convert", cls.folders[source], cls.folders[f"{source}.stages"], "--dtype", "float32", "--stages", "3")
 
     def work(self, engine, folder, layers, **words):
         """Runs all that verify runs; the peak, and the bytes of the largest answer."""
@@ -232,7 +229,6 @@ class Memory(Case):
             ("torch", "wide", "narrow", 8, {"dtype": "float64"}),
             ("torch", "wide.f32", "narrow.f32", 4, {}),
             ("tf", "wide.f32", "narrow.f32", 4, {}),
-            ("tf", "wide.stages", "narrow.stages", 4, {}),
             ("tf", "wide.bf16", "narrow.bf16", 2 + 4, {}),  # kept, and cast by the delivered functions
         )
         self.check(rows, WIDE["num_hidden_layers"], LAYER_VALUES, 1.3)
