@@ -22,8 +22,9 @@ inline constexpr uint64_t kSumBlock = 4 << 20;
 
 struct PieceOptions {
   bool sha256 = false;
-  unsigned threads = 1;  ///< that make bytes, write and hash, the caller among them
-  bool sums = true;      ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
+  /// That make bytes, write and hash, the caller among them; kPieces at most are of use.
+  unsigned threads = 1;
+  bool sums = true;  ///< false: no CRC-32C either, for a plain copy; of the sums only `bytes` is right
 };
 
 /// Takes bytes front to back. Calls come from one thread. Holds kPieces pieces of kPieceBytes at most. An

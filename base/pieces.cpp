@@ -1,7 +1,9 @@
 #include "base/pieces.h"
 
 #include <algorithm>
+#include <system_error>
 
+#include "base/contained.h"
 #include "base/hash.h"
 
 namespace tandem {
@@ -37,7 +39,11 @@ Pipeline::Pipeline(std::vector<Step> steps, unsigned threads, bool sums) : sums_
     free_.push_back(&pieces_[i]);
   }
   for (Step& step : steps) steps_.push_back({std::move(step)});
-  for (unsigned i = 1; i < threads; ++i) helpers_.emplace_back([this] { help(); });
+  try {
+    for (unsigned i = 1; i < std::min<unsigned>(threads, PieceFile::kPieces); ++i)
+      helpers_.emplace_back([this] { help(); });
+  } catch (const std::system_error&) {  // the system gives no more threads: those that are there do
+  }
 }
 
 Pipeline::~Pipeline() {
@@ -92,7 +98,7 @@ bool Pipeline::handle(Ordered& ordered, Lock& lock) {
   ordered.busy = true;
   if (!error_) {  // after an error pieces are passed on as they are, so that nobody waits
     lock.unlock();
-    Status done = ordered.step(piece);
+    Status done = contained([&] { return ordered.step(piece); });
     lock.lock();
     if (!done && !error_) error_ = std::move(done).error();
   }
@@ -122,7 +128,7 @@ bool Pipeline::make(Lock& lock) {
   job.next += piece.size;
   ++job.making;
   lock.unlock();
-  Status made = job.fill(offset, {piece.room, piece.size});
+  Status made = contained([&] { return job.fill(offset, {piece.room, piece.size}); });
   if (made.ok() && sums_) sum(piece);  // while it is in a cache
   lock.lock();
   if (!made && !error_) error_ = std::move(made).error();

@@ -81,7 +81,8 @@ Result<Findings> find(const InspectOptions& options) {
   auto model = model_of(opened, {{options.accepted_keys.begin(), options.accepted_keys.end()}});
   if (model.ok() && opened.record) {  // what its graph runs, a prediction layer perhaps
     model.value().rules = opened.record->rules;
-    TANDEM_CHECK(count_parameters(model.value()));
+    if (Status counted = count_parameters(model.value()); !counted.ok())
+      findings.blocks.push_back(counted.error().message());
   }
   if (model.ok())
     findings.model = std::move(model).value();

@@ -54,7 +54,7 @@ Result<std::string> text_from_stdin() {
   return text;
 }
 
-/// How the next token comes to be: one by one, or with drafts all at once.
+/// How the next token comes to be: one by one, or with drafts several at once.
 Result<NextToken> next_token(const RunFlags& flags, EngineKind kind, Engine& engine, Choice choice,
                              uint64_t most, RunStats& stats) {
   if (!flags.speculative) return chosen(engine, std::move(choice));
@@ -311,7 +311,7 @@ void add_run(CLI::App& app, Session& session) {
       ->check(whole_number());
   command->add_flag("--speculative", flags->speculative,
                     "tf: draft with the prediction layer of a model converted --with-mtp; the same text, "
-                    "all at once");
+                    "up to 64 tokens at once");
   command->add_flag("--stats", flags->stats,
                     "Say how long loading, the first token and each later one took, and what was compiled");
   command->add_flag("--ignore-eos", flags->wishes.ignore_stop_tokens, "Go on after an end token");

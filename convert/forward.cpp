@@ -361,6 +361,9 @@ Status no_odd_stages(const ConvertOptions& options) {
   if (options.inlined)
     return usage("convert_c4",
                  "--stages and --inline do not go together: a stage is called by its signatures");
+  if (options.matmul_precision != DType::f32)
+    return usage("convert_c4",
+                 "--stages and --matmul-precision do not go together: stages have no decode_xla");
   return {};
 }
 

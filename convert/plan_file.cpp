@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr size_t kMaxEntries = 1'000'000;
 constexpr size_t kMaxText = 4096;
 

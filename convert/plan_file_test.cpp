@@ -111,7 +111,7 @@ TEST(PlanFile, C1InputsAndTasksAreNamedByTheirPlace) {
   EXPECT_THAT(refused("/tasks/1/more", 1), HasSubstr("tasks[1] has fields that are not known"));
   EXPECT_THAT(refused("/disk", "1"), HasSubstr("the document \"disk\" is no whole number from 0"));
   EXPECT_THAT(refused("/tandem_plan", "a version that goes on for long"),
-              HasSubstr("plan version \"a version that goes, this program knows 1"));
+              HasSubstr("plan version \"a version that goes, this program knows 2"));
 }
 
 TEST(PlanFile, C1SizesAddUpBelow64Bits) {

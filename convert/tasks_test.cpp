@@ -145,7 +145,7 @@ TEST_F(Tasks, APlanIsNotBelieved) {
   EXPECT_THAT(refused([](Json& p) { p["tasks"] = 1; }), HasSubstr("\"tasks\" is no list"));
   EXPECT_THAT(refused([](Json& p) { p["more"] = 1; }), HasSubstr("fields that are not known"));
   EXPECT_THAT(refused([](Json& p) { p.erase("inputs"); }), HasSubstr("has no \"inputs\""));
-  EXPECT_THAT(refused([](Json& p) { p["tandem_plan"] = 2; }), HasSubstr("version 2, this program knows 1"));
+  EXPECT_THAT(refused([](Json& p) { p["tandem_plan"] = 3; }), HasSubstr("version 3, this program knows 2"));
   EXPECT_THAT(refused([](Json& p) { p["options"]["dtype"] = "int8"; }), HasSubstr("transform_c3"));
   EXPECT_THAT(refused([](Json& p) { p["options"]["dtype"] = "x"; }), HasSubstr("\"dtype\" is no dtype"));
   EXPECT_THAT(refused([](Json& p) { p["options"]["memory"] = 1; }), HasSubstr("--memory"));

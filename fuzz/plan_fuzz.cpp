@@ -46,7 +46,7 @@ void fuzz_one(std::span<const std::byte> bytes) {
 }
 
 std::vector<std::string> seeds() {
-  return {to_json(plan()).dump(), " " + to_text(written(), shard(), 3, kPlanId), "{\"tandem_plan\":1}"};
+  return {to_json(plan()).dump(), " " + to_text(written(), shard(), 3, kPlanId), "{\"tandem_plan\":2}"};
 }
 
 }  // namespace tandem::fuzz

@@ -68,7 +68,7 @@ std::string to_text(const RunStats& stats) {
   if (!stats.token_s.empty())
     text += fmt::format("first token   {:.1f} ms, after {} tokens\n", stats.token_s.front() * 1e3,
                         stats.prompt_tokens);
-  const std::string of = stats.drafts ? fmt::format("mean of {}, all at once", stats.token_s.size())
+  const std::string of = stats.drafts ? fmt::format("mean of {}, several at once", stats.token_s.size())
                                       : fmt::format("median of {}", stats.token_s.size() - 1);
   if (const auto seconds = per_token_s(stats))
     text += fmt::format("per token     {:.1f} ms, {:.1f} a second ({})\n", *seconds * 1e3, 1 / *seconds, of);

@@ -31,7 +31,7 @@ struct RunStats {
   std::vector<double> token_s = {};  ///< of each new token
   uint64_t compilations = 0;         ///< while they were made
   uint64_t compilations_before = 0;
-  std::optional<Drafts> drafts = {};  ///< tokens were made all at once, with drafts
+  std::optional<Drafts> drafts = {};  ///< tokens were made several at once, with drafts
 };
 
 /// Has an engine compile what prompts of these lengths need, and the tokens after them: a prompt of each
@@ -43,8 +43,8 @@ NextToken begin_answer(RunStats& stats, NextToken next, uint64_t prompt_tokens);
 /// The answer is there. Errors: those of the engine.
 Status end_answer(RunStats& stats, Engine& engine);
 
-/// The median of all tokens after the first; of tokens that were made all at once the mean of all. Nothing if
-/// there are none.
+/// The median of all tokens after the first; of tokens that were made several at once the mean of all.
+/// Nothing if there are none.
 std::optional<double> per_token_s(const RunStats& stats);
 
 /// {"load_s", "warm_up_s"?, "first_token_s", "per_token_s", "compilations": {"warm_up"?, "answer"},

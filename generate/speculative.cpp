@@ -7,6 +7,7 @@ namespace tandem {
 namespace {
 
 constexpr const char* kEntry = "generate_greedy_speculative";
+constexpr uint64_t kTokensACall = 64;  // so that Ctrl-C and --stop are seen, and a call's time has an end
 
 HostTensor one_number(uint64_t value) {
   const auto number = static_cast<int32_t>(std::min<uint64_t>(value, INT32_MAX));
@@ -60,7 +61,8 @@ NextToken speculative(Engine& engine, uint64_t most, std::vector<bool> allowed, 
   return [&engine, &drafts, most, allowed = std::move(allowed), ready = std::vector<int32_t>(),
           at = size_t(0), given = uint64_t(0)](const std::vector<int32_t>& ids) mutable -> Result<int32_t> {
     if (at == ready.size()) {
-      TANDEM_TRY(ready, made(engine, ids, std::max<uint64_t>(most, given + 1) - given, drafts));
+      TANDEM_TRY(ready, made(engine, ids, std::min(std::max<uint64_t>(most, given + 1) - given, kTokensACall),
+                             drafts));
       at = 0;
     }
     const int32_t id = ready[at++];

@@ -1,5 +1,5 @@
 #pragma once
-// The most likely tokens with drafts: all at once, by the loop in the graph.
+// The most likely tokens with drafts, up to 64 a call, by the loop in the graph.
 
 #include "generate/generate.h"
 

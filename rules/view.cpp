@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/big_buffer.h"
+#include "base/contained.h"
 #include "rules/row.h"
 #include "rules/transpose.h"
 
@@ -205,7 +206,7 @@ Status ViewReader::with_row_block(const View& view, uint64_t first_row, uint64_t
   const auto outside = [&](const auto& work) {  // what other threads may do meanwhile
     ++users_;
     lock.unlock();
-    Status status = work();
+    Status status = contained(work);
     lock.lock();
     --users_;
     changed_.notify_all();

@@ -126,6 +126,7 @@ class MatmulPrecision(Case):
             (2, "--layout source keeps those of a bfloat16 checkpoint so", halved, REDUCED[2:]),
             (2, "--matmul-precision is for a SavedModel: nothing else has a graph", halved, (*REDUCED, "--to", "checkpoint")),
             (2, "--matmul-precision float16: expected one of float32 bfloat16", halved, ("--matmul-precision", "float16")),
+            (2, "--stages and --matmul-precision do not go together", halved, (*REDUCED[2:], "--stages", "2")),
             (65, "experts are stacked into one tensor", TINY, REDUCED),
         ):
             self.assertIn(says, tandem("convert", source, out, *flags, code=code).err)
