@@ -119,6 +119,21 @@ TEST_P(Way, EveryFailingCallOfTheFileIsTold) {
     }
 }
 
+TEST_P(Way, WhatTheMakerThrowsIsAnErrorOfTheFile) {
+  for (const uint64_t throws_at : {uint64_t{0}, 5 * PieceFile::kPieceBytes}) {
+    PieceFile file(std::make_unique<NullFile>(), options());
+    const auto fill = [&](uint64_t offset, std::span<std::byte>) -> Status {
+      if (offset == throws_at) throw std::bad_alloc();
+      return {};
+    };
+    const Status appended = file.append(9 * PieceFile::kPieceBytes, fill);
+    ASSERT_FALSE(appended.ok());
+    EXPECT_EQ(appended.error().kind, ErrorKind::memory);
+    EXPECT_EQ(appended.error().text, "out of memory");
+    EXPECT_FALSE(file.close().ok());
+  }
+}
+
 TEST_P(Way, AnErrorOfTheMakerEndsIt) {
   PieceFile file(std::make_unique<NullFile>(), options());
   const auto appended = file.append(5 * PieceFile::kPieceBytes, [](uint64_t offset, std::span<std::byte>) {
