@@ -8,6 +8,7 @@
 #include "contract/text.h"
 #include "convert/direction.h"
 #include "convert/match_report.h"
+#include "convert/option_rules.h"
 #include "convert/saved_model_folder.h"
 #include "convert/side_files.h"
 #include "convert/source_layout.h"
@@ -166,41 +167,10 @@ Status check_frequencies(const OpenedModel& source, const Contract& contract, co
   return {};
 }
 
-/// A product with a kernel [out, in] that is stored as bf16.
-bool reads_bf16_kernel(const Contract& contract, const Node& node, const std::string& at) {
-  if (node.op != "linear" || string_attribute(node, "layout") != "out_in") return false;
-  const WeightEntry* kernel = find_weight(contract, full_name(at, node.inputs[1].name));
-  return kernel && kernel->storage == DType::bf16;
-}
-
-bool has_bf16_product(const Contract& contract) {
-  return std::ranges::any_of(find_entry(contract, "logits")->nodes, [&](const Node& node) {
-    if (node.op != "call") return reads_bf16_kernel(contract, node, "");
-    return std::ranges::any_of(
-        find_block(contract, string_attribute(node, "block"))->nodes,
-        [&](const Node& inner) { return reads_bf16_kernel(contract, inner, string_attribute(node, "at")); });
-  });
-}
-
-/// --matmul-precision bfloat16 where it does something.
-Status may_reduce(const Contract& contract, const ConvertOptions& options, Plan& plan) {
-  if (options.matmul_precision == DType::f32) return {};
-  if (options.layout != WeightLayout::source || options.compute != DType::f32 || !has_bf16_product(contract))
-    return usage(
-               "convert_c4",
-               "--matmul-precision bfloat16 would change nothing: it is for a graph that computes in float32 "
-               "with kernels stored in bfloat16, [out, in]")
-        .because("--layout source keeps those of a bfloat16 checkpoint so");
-  plan.remarks.push_back(
-      "--matmul-precision bfloat16: decode_xla rounds what a kernel is multiplied with to bfloat16 and sums "
-      "in "
-      "float32; it is made for one row at a time");
-  return {};
-}
-
 Status make_whole(const Contract& contract, const ConvertOptions& options, Plan& plan) {
   Part part;
-  TANDEM_CHECK(may_reduce(contract, options, plan));
+  TANDEM_TRY(const std::string reduced, may_reduce(contract, options));
+  if (!reduced.empty()) plan.remarks.push_back(reduced);
   TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
                                             {.eos_token_ids = plan.model.eos_token_ids,
                                              .inlined = options.inlined,
@@ -319,54 +289,6 @@ std::vector<DataShard> bundle_shards(const Plan& plan, const Part& part, uint64_
 
 BundleEntry graph_entry(const Part& part) { return string_entry(std::string(kObjectGraphKey), part.graph); }
 
-/// What deletes the source must be able to keep all that was in it.
-Status may_delete(const OpenedModel& source, const ConvertOptions& options) {
-  if (!options.delete_source) return {};
-  if (std::ranges::count(source.folder->tensors(), DType::f8_e4m3, &TensorInfo::dtype) > 0)
-    return unsupported(
-               "convert_c11",
-               "--delete-source-as-done: fp8 weights become another type, and could not be made again")
-        .at(source.path);
-  if (options.layout == WeightLayout::source)
-    return usage("convert_c4",
-                 "--delete-source-as-done and --layout source: the output is the source's files");
-  if (!options.sha256)
-    return usage("convert_c4",
-                 "--delete-source-as-done reads files back by their SHA-256: leave out --no-sha256");
-  if (options.dtype || !options.write)
-    return usage("convert_c4",
-                 "--delete-source-as-done: the source could not be made again with --dtype or --sink null");
-  return {};
-}
-
-Status no_odd_mtp(const ConvertOptions& options) {
-  if (!options.with_mtp) return {};
-  if (options.stages)
-    return usage("convert_c4",
-                 "--with-mtp and --stages do not go together: a loop with drafts needs the whole");
-  if (!options.map_file.empty())
-    return usage("convert_c4",
-                 "--with-mtp and --map do not go together: the map itself says what is in the graph");
-  return {};
-}
-
-Status no_odd_stages(const ConvertOptions& options) {
-  if (!options.stages) return {};
-  if (options.to.value_or(ConvertTarget::saved_model) != ConvertTarget::saved_model)
-    return usage("convert_c4", "--stages makes SavedModels: leave out --to");
-  if (options.layout == WeightLayout::source)
-    return usage("convert_c4",
-                 "--stages and --layout source do not go together: the files of SRC hold layers of several "
-                 "stages");
-  if (options.inlined)
-    return usage("convert_c4",
-                 "--stages and --inline do not go together: a stage is called by its signatures");
-  if (options.matmul_precision != DType::f32)
-    return usage("convert_c4",
-                 "--stages and --matmul-precision do not go together: stages have no decode_xla");
-  return {};
-}
-
 /// The file of the source that holds a tensor.
 std::string file_of(const OpenedModel& source, const std::string& tensor) {
   const auto& shards = source.folder->weight_map();
@@ -407,9 +329,7 @@ class Forward : public Conversion {
   Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
     pieces_ = piece_options(options);
     threads_ = options.threads;
-    TANDEM_CHECK(no_odd_stages(options));
-    TANDEM_CHECK(no_odd_mtp(options));
-    TANDEM_CHECK(may_delete(source_, options));
+    TANDEM_CHECK(options_go_together(source_, options));
     TANDEM_TRY(plan_, make_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
     TANDEM_CHECK(options.layout == WeightLayout::source ? shards_of_source(files, options)

@@ -11,7 +11,7 @@ import tensorflow as tf
 import torch
 from common import BINARY_DIR, ROOT, TINY, TINY_FP8, Case, config, run, tandem, verify
 from frameworks import load_tf
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tensorflow.core.protobuf import saved_model_pb2
 from tiny import TV3, write_folder
 from train_tiny_deepseek import from_published
@@ -204,13 +204,33 @@ class Speculative(Case):
 
     def test_what_cannot_draft_is_refused(self):
         none = write_folder(self.scratch / "none", TV3 | {"num_nextn_predict_layers": 0})
+        structure = self.scratch / "map.json"
+        tandem("map", TINY, "--out", structure)
         for source, flags, words in (
             (none, (), "--with-mtp: the model has no layer of multi-token prediction"),
             (TINY, ("--stages", "2"), "--with-mtp and --stages do not go together"),
+            (TINY, ("--map", structure), "--with-mtp and --map do not go together"),
         ):
             result = run("convert", source, self.scratch / "out", "--with-mtp", *flags)
             self.assertEqual(result.code, 2, result)
             self.assertIn(words, result.err)
+            self.assertFalse((self.scratch / "out").exists())
+
+    def test_a_prediction_layer_that_is_not_whole_is_refused(self):
+        tensors, layer = load_file(TINY / "model.safetensors"), f"model.layers.{config(TINY)['num_hidden_layers']}."
+        projection = layer + "eh_proj.weight"
+        for name, edited, says in (
+            ("gone", {name: t for name, t in tensors.items() if not name.startswith(layer)}, f"missing: {projection}"),
+            ("one", {name: t for name, t in tensors.items() if name != projection}, f"missing: {projection}"),
+            ("shape", tensors | {projection: tensors[projection][:-1].contiguous()}, f"wrong: {projection}: shape [159, 320], expected [160, 320]"),
+        ):
+            source = self.scratch / name
+            source.mkdir()
+            (source / "config.json").write_bytes((TINY / "config.json").read_bytes())
+            save_file(edited, source / "model.safetensors", {"format": "pt"})
+            result = run("convert", source, self.scratch / "out", "--with-mtp")
+            self.assertEqual(result.code, 65, result)
+            self.assertIn(says, result.err)
             self.assertFalse((self.scratch / "out").exists())
 
 
