@@ -46,6 +46,24 @@ TEST(Crc32c, TableAndProcessorAgree) {
     }
 }
 
+TEST(Crc32c, TableAndFoldingAgree) {
+  if (!processor_has_crc32c()) GTEST_SKIP() << "no SSE4.2 here";
+  std::vector<std::byte> bytes(1600);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + i / 256 + 11);
+  for (const size_t begin : {0, 1, 63})
+    for (size_t size = 0; size + begin <= bytes.size(); ++size) {
+      const auto part = std::span<const std::byte>(bytes).subspan(begin, size);
+      for (const uint32_t crc : {0u, ~0u, 0x12345678u})
+        ASSERT_EQ(crc32c_by_table(crc, part), crc32c_by_folding(crc, part)) << begin << " " << size;
+    }
+}
+
+TEST(Crc32c, PowersAddUp) {
+  EXPECT_EQ(crc32c_power(0), 0x80000000u);
+  EXPECT_EQ(crc32c_power(31), 1u);
+  EXPECT_EQ(crc32c_power(32), 0x82f63b78u);  // the polynomial without its x^32
+}
+
 TEST(Crc32c, LongTextsInLanesAgreeTooAndTwoTextsCombine) {
   std::vector<std::byte> bytes(100'003);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + i / 256);

@@ -40,6 +40,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 
 # tandem_library(NAME [EXCLUDE file...] DEPS lib...): every .cpp of the current folder but tests and mains.
 function(tandem_library NAME)

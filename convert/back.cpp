@@ -367,7 +367,7 @@ class Back : public Conversion {
   }
 
   Status finish(const FileSystem& files, const std::string& folder,
-                const std::vector<WrittenShard>&) const override {
+                const std::vector<WrittenShard>&) override {
     std::vector<HfShard> shards;
     for (const DataShard& shard : shards_) shards.push_back({shard.file, shard.tensors});
     TANDEM_CHECK(write_hf_index(files, folder, shards));

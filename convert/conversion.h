@@ -60,9 +60,10 @@ class Conversion {
     static const std::map<std::string, std::vector<size_t>> none;
     return none;
   }
-  /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer.
+  /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer. Once: the
+  /// graph is given away, not copied.
   virtual Status finish(const FileSystem& files, const std::string& folder,
-                        const std::vector<WrittenShard>& written) const = 0;
+                        const std::vector<WrittenShard>& written) = 0;
   virtual ConvertReport report(const std::vector<WrittenShard>& written) const = 0;
   /// Bytes that finish() will write, about.
   virtual uint64_t rest_bytes() const = 0;

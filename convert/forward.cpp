@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "contract/check.h"
 #include "contract/stages.h"
@@ -370,16 +371,16 @@ class Forward : public Conversion {
   }
 
   Status finish(const FileSystem& files, const std::string& folder,
-                const std::vector<WrittenShard>& written) const override {
+                const std::vector<WrittenShard>& written) override {
     std::vector<SavedAsset> assets = plan_->assets;
     assets.push_back({std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
-    for (const Part& part : plan_->parts) {
+    for (Part& part : plan_->parts) {
       TANDEM_CHECK(write_bundle_index(files, join(folder, prefix(part)), static_cast<uint32_t>(part.count),
                                       entries(part, written)));
       if (target_ == ConvertTarget::checkpoint) continue;
-      SavedModelSpec spec = part.spec;
+      SavedModelSpec spec = std::exchange(part.spec, {});
       if (!plan_->stages) spec.assets.insert(spec.assets.end(), assets.begin(), assets.end());
-      TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), spec));
+      TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), std::move(spec)));
     }
     if (target_ == ConvertTarget::saved_model && !plan_->stages) return {};
     for (const SavedAsset& asset : assets)

@@ -149,7 +149,7 @@ Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, con
 }
 
 /// Everything after the tasks, up to the output in place.
-Result<ConvertReport> complete(const FileSystem& files, const Conversion& conversion,
+Result<ConvertReport> complete(const FileSystem& files, Conversion& conversion,
                                const ConversionPlan& plan, WorkFolder& work,
                                const std::vector<WrittenShard>& written) {
   ConvertReport report = conversion.report(written);

@@ -177,7 +177,7 @@ Status check_node_names(const MetaGraphDef& graph) {
 
 }  // namespace
 
-Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec) {
+Result<tensorflow::SavedModel> assemble(SavedModelSpec spec) {
   TANDEM_CHECK(check(spec));
   tensorflow::SavedModel model;
   model.set_saved_model_schema_version(1);
@@ -190,7 +190,7 @@ Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec) {
   graph.mutable_graph_def()->mutable_versions()->set_producer(kGraphProducer);
   graph.mutable_graph_def()->mutable_versions()->set_min_consumer(kGraphMinConsumer);
   auto* library = graph.mutable_graph_def()->mutable_library();
-  for (const auto& function : spec.library) *library->add_function() = function;
+  for (auto& function : spec.library) *library->add_function() = std::move(function);
   EntryNames entries;
   for (const auto& [key, signature] : spec.signatures) {
     // Where Python refuses a dtype it names this function and the argument's number only: so the function
@@ -230,8 +230,9 @@ std::string checkpoint_object_graph(const SavedModelSpec& spec) {
   return object_graph(variables);
 }
 
-Status write_saved_model(const FileSystem& files, const std::string& folder, const SavedModelSpec& spec) {
-  TANDEM_TRY(const tensorflow::SavedModel model, assemble(spec));
+Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec) {
+  const std::vector<SavedAsset> saved = spec.assets;
+  TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
@@ -241,10 +242,10 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, con
   }
   TANDEM_CHECK(write_text(files, join(folder, "saved_model.pb"), bytes));
   TANDEM_CHECK(files.make_directories(join(folder, "variables")));
-  if (spec.assets.empty()) return {};
+  if (saved.empty()) return {};
   const std::string assets = join(folder, "assets");
   TANDEM_CHECK(files.make_directories(assets));
-  for (const SavedAsset& asset : spec.assets)
+  for (const SavedAsset& asset : saved)
     TANDEM_CHECK(write_text(files, join(assets, asset.name), asset.content));
   return {};
 }

@@ -75,14 +75,14 @@ inline constexpr uint64_t kMaxSavedModelBytes = 512ull << 20;
 /// kMaxSavedModelBytes, c6 an asset name that is not a plain file name or makes
 /// an attribute that exists, c7 two top-level nodes of one name, c8 an inlined
 /// function that has a loop.
-Result<tensorflow::SavedModel> assemble(const SavedModelSpec& spec);
+Result<tensorflow::SavedModel> assemble(SavedModelSpec spec);
 
 /// Writes saved_model.pb and assets/ into an existing folder, and makes
 /// variables/ there, whose files are the caller's: a TensorBundleWriter at
 /// `folder/variables/variables` that adds each variable under value_key(path),
 /// and then checkpoint_object_graph(spec) under kObjectGraphKey. The same spec
 /// gives the same bytes.
-Status write_saved_model(const FileSystem& files, const std::string& folder, const SavedModelSpec& spec);
+Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec);
 
 /// The object graph for the bundle that goes with a spec.
 std::string checkpoint_object_graph(const SavedModelSpec& spec);
