@@ -1,9 +1,9 @@
 // CRC-32C by folding, after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
 // Instruction" (Intel, 2009): 128 bits, times what the bits between do to them, are added to 128 bits further
 // on, which leaves the checksum as it is.
-#include "base/hash_internal.h"
-
 #include <cstring>
+
+#include "base/hash_internal.h"
 
 #define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
@@ -27,13 +27,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Folds bytes from the front, with `state` before them, into `folded`, whose checksum after no state is that
 /// of what was taken. As many as were taken, a multiple of `*kept`, the bytes in `folded`; or none.
 size_t Fold(uint32_t state, const uint8_t* bytes, size_t count, uint8_t* folded, size_t* kept) {
-#if HWY_TARGET <= HWY_AVX3_DL  // where a vector is multiplied in a cycle; elsewhere the instruction is as fast
+#if HWY_TARGET <= \
+    HWY_AVX3_DL  // where a vector is multiplied in a cycle; elsewhere the instruction is as fast
   const hn::ScalableTag<uint64_t> d;
   const hn::Repartition<uint8_t, decltype(d)> d8;
   const size_t vector = hn::Lanes(d8), step = 4 * vector;
   static_assert(4 * hn::MaxLanes(d8) <= kFolded);
   if (count < 2 * step) return 0;
-  // 128 bits are L x^64 + U, L being their lower half. A product of halves has x as a factor: bits are reversed.
+  // 128 bits are L x^64 + U, L being their lower half. A product of halves has x as a factor: bits are
+  // reversed.
   static const uint64_t kFactors[] = {uint64_t{crc32c_power(8 * step + 63)} << 32,
                                       uint64_t{crc32c_power(8 * step - 1)} << 32};
   const auto factors = hn::LoadDup128(d, kFactors);
@@ -47,7 +49,8 @@ size_t Fold(uint32_t state, const uint8_t* bytes, size_t count, uint8_t* folded,
   std::memcpy(&first, bytes, sizeof first);
   first ^= state;
   std::memcpy(folded, &first, sizeof first);
-  auto v0 = load(folded), v1 = load(bytes + vector), v2 = load(bytes + 2 * vector), v3 = load(bytes + 3 * vector);
+  auto v0 = load(folded), v1 = load(bytes + vector), v2 = load(bytes + 2 * vector),
+       v3 = load(bytes + 3 * vector);
   size_t at = step;
   for (; count - at >= step; at += step) {
     v0 = next(v0, bytes + at);

@@ -149,9 +149,8 @@ Result<std::vector<WrittenShard>> make_all(Job& job, const WorkFolder& work, con
 }
 
 /// Everything after the tasks, up to the output in place.
-Result<ConvertReport> complete(const FileSystem& files, Conversion& conversion,
-                               const ConversionPlan& plan, WorkFolder& work,
-                               const std::vector<WrittenShard>& written) {
+Result<ConvertReport> complete(const FileSystem& files, Conversion& conversion, const ConversionPlan& plan,
+                               WorkFolder& work, const std::vector<WrittenShard>& written) {
   ConvertReport report = conversion.report(written);
   TANDEM_CHECK(no_overflow(report.tensors));
   TANDEM_TRY(const std::vector<InputFile> now, look_again(files, plan.inputs));
