@@ -27,8 +27,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Folds bytes from the front, with `state` before them, into `folded`, whose checksum after no state is that
 /// of what was taken. As many as were taken, a multiple of `*kept`, the bytes in `folded`; or none.
 size_t Fold(uint32_t state, const uint8_t* bytes, size_t count, uint8_t* folded, size_t* kept) {
-#if HWY_TARGET <= \
-    HWY_AVX3_DL  // where a vector is multiplied in a cycle; elsewhere the instruction is as fast
+  // Only where a vector is multiplied in a cycle: elsewhere the instruction is as fast.
+#if HWY_TARGET <= HWY_AVX3_DL
   const hn::ScalableTag<uint64_t> d;
   const hn::Repartition<uint8_t, decltype(d)> d8;
   const size_t vector = hn::Lanes(d8), step = 4 * vector;

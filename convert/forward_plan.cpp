@@ -166,7 +166,8 @@ Status make_stages(const Contract& contract, uint64_t count, ForwardPlan& plan) 
   return {};
 }
 
-Status make_graphs(const OpenedModel& source, const Match& found, const ConvertOptions& options, ForwardPlan& plan) {
+Status make_graphs(const OpenedModel& source, const Match& found, const ConvertOptions& options,
+                   ForwardPlan& plan) {
   TANDEM_TRY(const Contract contract,
              plan.model.contract(plan.rules, options.compute, storage_of(*plan.tensors)));
   if (options.with_mtp && !find_entry(contract, "draft"))
