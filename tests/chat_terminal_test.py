@@ -49,8 +49,9 @@ class Terminal:
 class ChatAtATerminal(Case):
     def start(self, *arguments, template="{{ messages[-1]['content'] }}"):
         model = shutil.copytree(TINY, self.scratch / "model")
-        config = model / "tokenizer_config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": template}))
+        for name, changed in (("tokenizer_config.json", {"chat_template": template}), ("config.json", {"max_position_embeddings": 10**6})):
+            config = model / name
+            config.write_text(json.dumps(json.loads(config.read_text()) | changed))
         command = [TANDEM, "run", model, "--chat", "--engine", "torch", "--threads", "1", "--greedy", "--ignore-eos", *arguments]
         terminal = Terminal(self.scratch, command)
         self.addCleanup(terminal.close)
@@ -85,7 +86,7 @@ class ChatAtATerminal(Case):
         terminal.wait("code 0")
 
     def test_ctrl_c_stops_the_answer_and_not_the_program(self):
-        terminal = self.start("--max-new-tokens", "5000")  # far more than are made before the keys arrive, on a busy machine too
+        terminal = self.start("--max-new-tokens", "100000")  # more than are made before the keys arrive, on a busy machine too
         terminal.keys("def area(width, height):", "Enter")
         begun = terminal.wait(lambda screen: len(screen.split("height):")[-1].strip()) > 3)
         self.assertNotIn("(stopped)", begun)
