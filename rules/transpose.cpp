@@ -83,13 +83,25 @@ void transpose_squares(const std::byte* from, uint64_t from_stride, std::byte* t
                      to + whole_columns * to_stride * sizeof(T), to_stride, rows, columns - whole_columns);
 }
 
+/// Two squares at once where that goes, and the rest by one.
+template <class T>
+void transpose_vectors(const std::byte* from, uint64_t from_stride, std::byte* to, uint64_t to_stride,
+                       uint64_t rows, uint64_t columns) {
+  const uint64_t done = transpose_wide(sizeof(T), from, from_stride, to, to_stride, rows, columns);
+  const uint64_t whole_columns = columns / (16 / sizeof(T)) * (16 / sizeof(T));
+  transpose_plain<T>(from + whole_columns * sizeof(T), from_stride,
+                     to + whole_columns * to_stride * sizeof(T), to_stride, done, columns - whole_columns);
+  transpose_squares<T>(from + done * from_stride * sizeof(T), from_stride, to + done * sizeof(T), to_stride,
+                       rows - done, columns);
+}
+
 }  // namespace
 
 void transpose_tile(size_t element, const std::byte* from, uint64_t from_stride, std::byte* to,
                     uint64_t to_stride, uint64_t rows, uint64_t columns) {
   const auto transpose = element == 1   ? transpose_plain<uint8_t>
-                         : element == 2 ? transpose_squares<uint16_t>
-                         : element == 4 ? transpose_squares<uint32_t>
+                         : element == 2 ? transpose_vectors<uint16_t>
+                         : element == 4 ? transpose_vectors<uint32_t>
                                         : transpose_plain<uint64_t>;
   transpose(from, from_stride, to, to_stride, rows, columns);
 }
