@@ -5,7 +5,6 @@
 
 #include "base/hash_internal.h"
 
-#define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "base/crc32c_folding.cpp"
 #include <hwy/foreach_target.h>  // compiles this file once for each set of instructions

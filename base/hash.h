@@ -1,5 +1,6 @@
 #pragma once
-// Checksums: SHA-256 (OpenSSL), CRC-32C (SSE4.2 where the processor has it), and a seed from a name.
+// Checksums: SHA-256 (OpenSSL), CRC-32C (by SSE4.2, or AVX-512's VPCLMULQDQ, where the processor has them),
+// and a seed from a name.
 
 #include <cstdint>
 #include <memory>

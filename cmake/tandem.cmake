@@ -42,6 +42,8 @@ find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
+# In every file or in none: without optimisation Highway's choice of a target is one function, shared by all files.
+target_compile_definitions(PkgConfig::hwy INTERFACE HWY_WANT_AVX3_DL)
 
 # tandem_library(NAME [EXCLUDE file...] DEPS lib...): every .cpp of the current folder but tests and mains.
 function(tandem_library NAME)

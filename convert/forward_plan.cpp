@@ -1,11 +1,14 @@
 #include "convert/forward_plan.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "contract/check.h"
 #include "contract/stages.h"
 #include "contract/text.h"
+#include "convert/direction.h"
 #include "convert/match_report.h"
 #include "convert/option_rules.h"
 #include "convert/saved_model_folder.h"

@@ -40,8 +40,8 @@ struct ForwardPlan {
   std::vector<std::string> remarks;
 };
 
-/// Opens nothing more than `source`, whose config --allow-tied-head may change. With `check_scales` every fp8
-/// scale is read and checked. Errors: those of the config, the rules, the map and the contract.
+/// Reads `source`, whose config --allow-tied-head may change, and an edited map. With `check_scales` every
+/// fp8 scale is read and checked. Errors: those of the config, the rules, the map and the contract.
 Result<std::unique_ptr<ForwardPlan>> make_forward_plan(const FileSystem& files, OpenedModel& source,
                                                        const ConvertOptions& options, bool check_scales);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "formats/saved_model/entry.h"
 #include "formats/saved_model/inline.h"
@@ -231,7 +232,9 @@ std::string checkpoint_object_graph(const SavedModelSpec& spec) {
 }
 
 Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec) {
-  const std::vector<SavedAsset> saved = spec.assets;
+  const std::vector<SavedAsset> assets = std::exchange(spec.assets, {});
+  for (const SavedAsset& asset : assets)
+    spec.assets.push_back({asset.name, {}});  // the graph has no more of it
   TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
   std::string bytes;
   {
@@ -242,11 +245,11 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
   }
   TANDEM_CHECK(write_text(files, join(folder, "saved_model.pb"), bytes));
   TANDEM_CHECK(files.make_directories(join(folder, "variables")));
-  if (saved.empty()) return {};
-  const std::string assets = join(folder, "assets");
-  TANDEM_CHECK(files.make_directories(assets));
-  for (const SavedAsset& asset : saved)
-    TANDEM_CHECK(write_text(files, join(assets, asset.name), asset.content));
+  if (assets.empty()) return {};
+  const std::string inside = join(folder, "assets");
+  TANDEM_CHECK(files.make_directories(inside));
+  for (const SavedAsset& asset : assets)
+    TANDEM_CHECK(write_text(files, join(inside, asset.name), asset.content));
   return {};
 }
 
