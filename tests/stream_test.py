@@ -193,6 +193,18 @@ class Memory(Case):
             cls.folders[name] = Path(scratch.name) / name
             tandem("convert", cls.folders[source], cls.folders[name], "--dtype", dtype)
 
+    def test_a_step_that_has_run_keeps_nothing(self):
+        """TensorFlow's sessions keep the graph of whatever they ran: 78 steps of it here, beside next to no weights."""
+        inputs = prompt(1, 2)
+        with Worker("tf", self.folders["narrow.f32"], stream="1") as worker:
+            worker.run("taps", inputs)
+            before = worker.memory("VmRSS")
+            for layer in range(NARROW["num_hidden_layers"] + 1):
+                worker.values("logits", "entry", inputs, [f"x_{layer}"])
+            grown = worker.memory("VmRSS") - before
+        print(f"steps of {NARROW['num_hidden_layers']} layers keep {grown / MIB:.0f} MiB", flush=True)
+        self.assertLess(grown, 100 * MIB)
+
     def work(self, engine, folder, layers, **words):
         """Runs all that verify runs; the peak, and the bytes of the largest answer."""
         with Worker(engine, folder, stream="1", **words) as worker:

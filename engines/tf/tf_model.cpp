@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "engines/seen_rows.h"
 #include "engines/tf/compilations.h"
@@ -103,10 +104,8 @@ class TfModel : public LoadedModel {
     PartGraph whole;
     whole.graph = model_->graph_def();
     TANDEM_CHECK(import(whole, ""));
-    StatusBox status(api_);
-    TANDEM_TRY(const auto options, session_options(threads));
-    session_ = api_.TF_NewSession(graph_.get(), options.get(), status.get());
-    return status.taken();
+    threads_ = threads;
+    return renew_session();
   }
 
   EngineInfo info() const override { return {{"engine", "tensorflow"}, {"version", api_.TF_Version()}}; }
@@ -174,6 +173,7 @@ class TfModel : public LoadedModel {
       return value == made.end() ? given.at(name) : value->second;
     };
     for (const Imported& step : *steps) {
+      if (stream_) TANDEM_CHECK(renew_session());
       SessionRun run;
       run.names = step.outputs;
       for (const std::string& name : step.feeds) {
@@ -244,6 +244,16 @@ class TfModel : public LoadedModel {
     api_.TF_SetConfig(options.get(), config.data(), config.size(), status.get());
     TANDEM_CHECK(status.taken());
     return options;
+  }
+
+  /// A session keeps the executor of each step that it ran, some 30 MB of graph, for good.
+  Status renew_session() {
+    StatusBox status(api_);
+    if (session_ != nullptr) api_.TF_DeleteSession(std::exchange(session_, nullptr), status.get());
+    TANDEM_CHECK(status.taken());
+    TANDEM_TRY(const auto options, session_options(threads_));
+    session_ = api_.TF_NewSession(graph_.get(), options.get(), status.get());
+    return status.taken();
   }
 
   Status add_feed(SessionRun& run, const std::string& tensor, const HostTensor& value) const {
@@ -362,6 +372,7 @@ class TfModel : public LoadedModel {
   Signatures signatures_;
   std::string definition_;  ///< the MetaGraphDef, serialised
   std::optional<tensorflow::MetaGraphDef> model_;
+  int threads_ = 0;                       ///< of the sessions, when streaming
   std::optional<CheckpointKeys> stream_;  ///< where parts restore their variables from, when streaming
   std::map<std::string, std::vector<Imported>> parts_;
   size_t part_count_ = 0;
