@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/signals.h"
+
 extern char** environ;
 
 namespace tandem {
@@ -139,6 +141,7 @@ WorkerProcess::~WorkerProcess() {
 
 Result<Message> WorkerProcess::call(const Message& request, double timeout_s) {
   if (ended_) return *ended_;
+  if (interrupted()) return unavailable("", "stopped by a signal");  // it may have come to us alone
   const Deadline deadline = seconds_from_now(timeout_s);
   Status sent = send_message(socket_, request, deadline);
   if (!sent.ok() && (sent.error().rule == "protocol_c1" || sent.error().rule == "shape_c1"))

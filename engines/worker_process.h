@@ -32,7 +32,8 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// Sends a request and receives the reply. Errors: the worker's own (ok=0); engine_c2 (unavailable) it
+  /// Sends a request and receives the reply. Errors: unavailable once a signal asked to stop;
+  /// the worker's own (ok=0); engine_c2 (unavailable) it
   /// died, with its last words; engine_c3 (unavailable) no reply in time, whereupon it is killed; engine_c4
   /// (corrupt) it answered with garbage, whereupon it is killed. After any of the last three every call
   /// returns that error again.
