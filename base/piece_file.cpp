@@ -10,6 +10,13 @@ namespace {
 
 constexpr size_t kSumPiece = 256 << 10;  // read and summed while it is in a cache
 
+/// Of a piece of rows of `row` bytes.
+uint64_t piece_bytes(uint64_t row) {
+  if (row == 0 || row > PieceFile::kPieceBytes) return PieceFile::kPieceBytes;
+  const uint64_t rows = PieceFile::kPieceBytes / row;
+  return row * (rows < PieceFile::kRows ? rows : rows / PieceFile::kRows * PieceFile::kRows);
+}
+
 }  // namespace
 
 class PieceFile::Work {
@@ -17,9 +24,8 @@ class PieceFile::Work {
   Work(std::unique_ptr<WritableFile> file, const PieceOptions& options)
       : file_(std::move(file)), pipeline_(steps(options), options.threads, options.sums) {}
 
-  Status append(uint64_t size, const Fill& fill, uint64_t grain) {
-    const uint64_t most = grain > 0 && grain <= kPieceBytes ? kPieceBytes / grain * grain : kPieceBytes;
-    TANDEM_CHECK(pipeline_.append(bytes_, size, most, parts_, fill));
+  Status append(uint64_t size, const Fill& fill, uint64_t row) {
+    TANDEM_CHECK(pipeline_.append(bytes_, size, piece_bytes(row), parts_, fill));
     bytes_ += size;
     ++parts_;
     return {};
@@ -72,8 +78,8 @@ PieceFile::PieceFile(std::unique_ptr<WritableFile> file, PieceOptions options)
     : work_(std::make_unique<Work>(std::move(file), options)) {}
 PieceFile::~PieceFile() = default;
 
-Status PieceFile::append(uint64_t size, const Fill& fill, uint64_t grain) {
-  return work_->append(size, fill, grain);
+Status PieceFile::append(uint64_t size, const Fill& fill, uint64_t row) {
+  return work_->append(size, fill, row);
 }
 
 Status PieceFile::append(std::span<const std::byte> bytes) {

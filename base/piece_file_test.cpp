@@ -54,6 +54,31 @@ TEST_P(Way, SumsAreThoseOfTheBytes) {
   EXPECT_EQ(sums_of(*real_files().open(path).value(), options()).value(), sums);
 }
 
+/// The sizes of the pieces that `size` bytes of rows of `row` bytes are made in.
+std::vector<uint64_t> pieces_of(uint64_t size, uint64_t row) {
+  PieceFile file(std::make_unique<NullFile>());
+  std::vector<uint64_t> sizes;
+  const auto fill = [&](uint64_t, std::span<std::byte> out) {
+    sizes.push_back(out.size());
+    return Status{};
+  };
+  EXPECT_TRUE(file.append(size, fill, row).ok());
+  return sizes;
+}
+
+TEST(PieceFile, APieceIsWholeRowsAndEightAtATimeWhereSoManyFit) {
+  constexpr uint64_t kPiece = PieceFile::kPieceBytes;
+  using testing::ElementsAre;
+  EXPECT_THAT(pieces_of(200 * 11264, 11264),
+              ElementsAre(88 * 11264, 88 * 11264, 24 * 11264));  // 93 would fit
+  EXPECT_THAT(pieces_of(kPiece, kPiece / 8), ElementsAre(kPiece));
+  EXPECT_THAT(pieces_of(10 * 140000, 140000), ElementsAre(7 * 140000, 3 * 140000));
+  EXPECT_THAT(pieces_of(2 * kPiece, kPiece), ElementsAre(kPiece, kPiece));
+  EXPECT_THAT(pieces_of(kPiece + 1, kPiece + 1), ElementsAre(kPiece, 1));
+  EXPECT_THAT(pieces_of(kPiece + 1, ~uint64_t{0}), ElementsAre(kPiece, 1));
+  EXPECT_THAT(pieces_of(kPiece + 1, 0), ElementsAre(kPiece, 1));
+}
+
 TEST(CrcsOf, AreThoseOfTheStretches) {
   const std::vector<std::byte> bytes = numbered(3'000'000);
   const std::string path = testing::TempDir() + "crcs_of";
