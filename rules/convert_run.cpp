@@ -30,14 +30,15 @@ ScaleGrid ScaleGrid::transposed() const {
 
 ConvertRun cast_run(DType from, DType to) {
   if (from == to) return {};
-  return [from, to](uint64_t, std::span<const std::byte> in, std::span<std::byte> out) {
-    return cast(from, in, to, out);
-  };
+  return {[from, to](uint64_t, std::span<const std::byte> in, std::span<std::byte> out) {
+            return cast(from, in, to, out);
+          },
+          false};
 }
 
 ConvertRun dequantize_run(ScaleGrid grid, DType to) {
-  return [grid = std::move(grid), to](uint64_t first, std::span<const std::byte> in,
-                                      std::span<std::byte> out) -> Result<CastCounts> {
+  const auto run = [grid = std::move(grid), to](uint64_t first, std::span<const std::byte> in,
+                                                std::span<std::byte> out) -> Result<CastCounts> {
     static const std::array<float, 256> decoded = decode_table();
     CastCounts counts;
     std::array<float, kPiece> values;
@@ -59,6 +60,7 @@ ConvertRun dequantize_run(ScaleGrid grid, DType to) {
     TANDEM_CHECK(std::move(status));
     return counts;
   };
+  return {run, true};
 }
 
 namespace {
@@ -87,8 +89,8 @@ CastCounts quantize_piece(std::span<const float> values, float scale, std::span<
 }  // namespace
 
 ConvertRun quantize_run(ScaleGrid grid, DType from) {
-  return [grid = std::move(grid), from](uint64_t first, std::span<const std::byte> in,
-                                        std::span<std::byte> out) -> Result<CastCounts> {
+  const auto run = [grid = std::move(grid), from](uint64_t first, std::span<const std::byte> in,
+                                                  std::span<std::byte> out) -> Result<CastCounts> {
     CastCounts counts;
     std::array<float, kPiece> values;
     Status status;
@@ -103,6 +105,7 @@ ConvertRun quantize_run(ScaleGrid grid, DType from) {
     TANDEM_CHECK(std::move(status));
     return counts;
   };
+  return {run, true};
 }
 
 Result<ScaleGrid> read_scales(const TensorSource& source, const TensorInfo& scales, const Shape& weight,

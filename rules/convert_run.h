@@ -9,10 +9,25 @@
 
 namespace tandem {
 
-/// Converts elements that lie side by side in a tensor; `first` is the flat index of the first. An empty
-/// function copies.
-using ConvertRun = std::function<Result<CastCounts>(uint64_t first, std::span<const std::byte> from,
-                                                    std::span<std::byte> to)>;
+/// Converts elements that lie side by side in a tensor; `first` is the flat index of the first.
+class ConvertRun {
+ public:
+  using Run = std::function<Result<CastCounts>(uint64_t first, std::span<const std::byte> from,
+                                               std::span<std::byte> to)>;
+  ConvertRun() = default;  ///< false: elements are copied
+  ConvertRun(Run run, bool by_place) : run_(std::move(run)), by_place_(by_place) {}
+  explicit operator bool() const { return static_cast<bool>(run_); }
+  Result<CastCounts> operator()(uint64_t first, std::span<const std::byte> from,
+                                std::span<std::byte> to) const {
+    return run_(first, from, to);
+  }
+  /// What it makes of an element depends on the element's place: blocks have scales.
+  bool by_place() const { return by_place_; }
+
+ private:
+  Run run_;
+  bool by_place_ = false;
+};
 
 /// Scales of a matrix, one a block, in the orientation of that matrix.
 struct ScaleGrid {

@@ -47,7 +47,7 @@ RuleRow random_row(size_t rank, uint64_t largest) {
 
 Case random_case() {
   const size_t rank = pick(1, 5);
-  const RuleRow row = random_row(rank, rank <= 2 ? 200 : 12);
+  const RuleRow row = random_row(rank, rank <= 2 ? 600 : 12);
   const DType dtype = *rc::gen::element(DType::f64, DType::f32, DType::bf16, DType::f16);
   Case made{{"test", {row}}, {}};
   for (uint64_t expert = 0; expert < row.holes.at("expert").end; expert++)
@@ -170,6 +170,32 @@ RC_GTEST_PROP(Transform, MakesWhatAPlainLoopMakes, ()) {
       expected.insert(expected.end(), slot.begin(), slot.end());
     }
     RC_ASSERT(data_of(tensorflow, *tensorflow.find(plan.tf)) == expected);
+  }
+}
+
+RC_GTEST_PROP(Transform, ACastOfATransposedTensorIsThatOfItsElements, ()) {
+  const Case made = random_case();
+  const DType storage = *rc::gen::element(DType::f64, DType::f32, DType::bf16, DType::f16);
+  TransformOptions options;
+  options.dtype = storage;
+  options.memory = random_memory();
+  const auto source = ToTensorFlow::make(made.table, made.checkpoint, options).value();
+  const auto& axes = std::get<Transpose>(made.table.rows[0].steps[0]).axes;
+  for (const TensorPlan& plan : expand(made.table)) {
+    Bytes expected;
+    CastCounts counts;
+    for (const std::string& name : plan.hf) {
+      const TensorInfo& tensor = *made.checkpoint.find(name);
+      const Bytes slot =
+          transposed(data_of(made.checkpoint, tensor), tensor.shape, axes, size_of(tensor.dtype));
+      Bytes stored(slot.size() / size_of(tensor.dtype) * size_of(storage));
+      counts += cast(tensor.dtype, slot, storage, stored).value();
+      expected.insert(expected.end(), stored.begin(), stored.end());
+    }
+    RC_ASSERT(data_of(*source, *source->find(plan.tf)) == expected);
+    RC_ASSERT(source->counts(plan.tf).rounded == counts.rounded);
+    RC_ASSERT(source->counts(plan.tf).overflowed == counts.overflowed);
+    RC_ASSERT(source->counts(plan.tf).flushed == counts.flushed);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "base/big_buffer.h"
 #include "base/contained.h"
 #include "rules/row.h"
-#include "rules/transpose.h"
+#include "rules/tile.h"
 
 namespace tandem {
 namespace {
@@ -20,12 +20,6 @@ constexpr uint64_t kCastBuffer =
 // says more).
 constexpr uint64_t kGap = 16 << 10;
 constexpr uint64_t kBand = 2 << 20;  // what one thread reads of a block at a time
-// A tile is what is transposed at once. Rows become runs of the view: with 64 of them instead of 256 most of
-// the time went into lines that were written in parts. In bytes, of the view's dtype; all of a tile fits in a
-// cache.
-constexpr uint64_t kTileRows = 256, kTileRowBytes = 512;
-constexpr uint64_t kTileStride =
-    kTileRowBytes + 32;  // no power of two: its columns lie in different cache sets
 
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);
@@ -44,6 +38,13 @@ uint64_t dot(const Shape& a, const Shape& b) {
   uint64_t sum = 0;
   for (size_t i = 0; i < a.size(); i++) sum += a[i] * b[i];
   return sum;
+}
+
+Result<CastCounts> convert_or_copy(const ConvertRun& convert, uint64_t first, std::span<const std::byte> from,
+                                   std::span<std::byte> to) {
+  if (convert) return convert(first, from, to);
+  std::copy(from.begin(), from.end(), to.begin());
+  return CastCounts{};
 }
 
 }  // namespace
@@ -263,34 +264,31 @@ Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& c
   const Shape in_block = strides_of(block.source_box.size);
   const Shape in_out = on_source_axes(strides_of(box.size), view.axes);
   const uint64_t block_start = dot(block.source_box.begin, in_block);
-  const uint64_t rows = across == along ? 1 : kTileRows;
-  const uint64_t columns = across == along ? size[along] : kTileRowBytes / to;
+  const bool turned = across != along;
 
-  std::vector<std::byte> tile(across == along ? 0 : kTileRows * kTileStride);
+  std::optional<Tile> tile;
+  if (turned) tile.emplace(from, to, convert);
   CastCounts counts;
-  Shape step(rank, 1);  // of the walk over tiles
-  step[across] = rows;
-  step[along] = columns;
+  Shape step(rank, 1);  // of the walk over runs or tiles
+  step[along] = turned ? tile->columns() : size[along];
+  if (turned) step[across] = tile->rows();
   Shape at(rank, 0);
   while (true) {
-    const uint64_t tile_rows = across == along ? 1 : std::min(rows, size[across] - at[across]);
-    const uint64_t tile_columns = std::min(columns, size[along] - at[along]);
     const uint64_t source = dot(begin, in_block) + dot(at, in_block) - block_start;
     const uint64_t first = dot(begin, flat) + dot(at, flat);
-    std::byte* const target = out.data() + dot(at, in_out) * to;
-    for (uint64_t row = 0; row < tile_rows; row++) {
-      const std::byte* const in = block.room.bytes.get() + (source + row * in_block[across]) * from;
-      std::byte* const made = across == along ? target : tile.data() + row * kTileStride;
-      if (!convert) {  // rows of a tile are short: a call for each would cost a quarter of the copying
-        std::memcpy(made, in, tile_columns * to);
-        continue;
-      }
+    const uint64_t columns = std::min(step[along], size[along] - at[along]);
+    const std::byte* const in = block.room.bytes.get() + source * from;
+    std::byte* const made = out.data() + dot(at, in_out) * to;
+    if (turned) {
       TANDEM_TRY(const CastCounts more,
-                 convert(first + row * flat[across], {in, tile_columns * from}, {made, tile_columns * to}));
+                 tile->turn({in, in_block[across], first, flat[across]}, made, in_out[along],
+                            std::min(step[across], size[across] - at[across]), columns));
+      counts += more;
+    } else {
+      TANDEM_TRY(const CastCounts more,
+                 convert_or_copy(convert, first, {in, columns * from}, {made, columns * to}));
       counts += more;
     }
-    if (across != along)
-      transpose_tile(to, tile.data(), kTileStride / to, target, in_out[along], tile_rows, tile_columns);
     size_t axis = rank;
     while (axis > 0 && (at[axis - 1] += step[axis - 1]) >= size[axis - 1]) at[--axis] = 0;
     if (axis == 0) return counts;
