@@ -39,6 +39,15 @@ class Faults(Case):
         shutil.rmtree(self.out)
         shutil.rmtree(self.scratch / ".out.tandem-work", ignore_errors=True)
 
+    def test_the_disk_is_told_to_begin_before_fsync(self):
+        source = write_random(self.scratch / "wide")
+        log = self.scratch / "strace"
+        command = ["strace", "-f", "-o", log, "-e", "trace=sync_file_range,fsync", TANDEM, "convert", source, self.out]
+        subprocess.run(command, capture_output=True, check=True, timeout=120)
+        begun = [line for line in log.read_text().splitlines() if "sync_file_range(" in line]
+        self.assertEqual(len(begun), 2, begun)  # of about 45 MB
+        self.assertTrue(all("SYNC_FILE_RANGE_WRITE) = 0" in line for line in begun), begun)
+
     def test_F1_F2_every_system_call_of_a_kind_fails_once(self):
         injected = 0
         log = self.scratch / "strace"
