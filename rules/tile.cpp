@@ -21,8 +21,8 @@ Tile::Tile(size_t from, size_t to, const ConvertRun& convert)
       convert_(convert),
       cast_last_(convert && !convert.by_place() && from < to),
       element_(cast_last_ ? from : to),
-      tile_(kRows * kStride),
-      turned_(cast_last_ ? kRows * kRowBytes : 0) {}
+      tile_(std::make_unique_for_overwrite<std::byte[]>(kRows * kStride)),
+      turned_(cast_last_ ? std::make_unique_for_overwrite<std::byte[]>(kRows * kRowBytes) : nullptr) {}
 
 uint64_t Tile::rows() const { return kRows; }
 uint64_t Tile::columns() const { return kRowBytes / element_; }
@@ -31,7 +31,7 @@ Result<CastCounts> Tile::turn(const Source& source, std::byte* to, uint64_t to_s
                               uint64_t columns) {
   CastCounts counts;
   TANDEM_CHECK(gather(source, rows, columns, counts));
-  transpose_tile(element_, tile_.data(), kStride / element_, cast_last_ ? turned_.data() : to,
+  transpose_tile(element_, tile_.get(), kStride / element_, cast_last_ ? turned_.get() : to,
                  cast_last_ ? kRows : to_stride, rows, columns);
   if (cast_last_) TANDEM_CHECK(cast_columns(to, to_stride, rows, columns, counts));
   return counts;
@@ -40,7 +40,7 @@ Result<CastCounts> Tile::turn(const Source& source, std::byte* to, uint64_t to_s
 Status Tile::gather(const Source& source, uint64_t rows, uint64_t columns, CastCounts& counts) {
   for (uint64_t row = 0; row < rows; row++) {
     const std::byte* const in = source.bytes + row * source.stride * from_;
-    std::byte* const made = tile_.data() + row * kStride;
+    std::byte* const made = tile_.get() + row * kStride;
     if (!convert_ || cast_last_) {  // rows are short: a call for each would cost a quarter of the copying
       std::memcpy(made, in, columns * from_);
       continue;
@@ -55,7 +55,7 @@ Status Tile::gather(const Source& source, uint64_t rows, uint64_t columns, CastC
 Status Tile::cast_columns(std::byte* to, uint64_t to_stride, uint64_t rows, uint64_t columns,
                           CastCounts& counts) {
   for (uint64_t column = 0; column < columns; column++) {
-    TANDEM_TRY(const CastCounts more, convert_(0, {turned_.data() + column * kRows * from_, rows * from_},
+    TANDEM_TRY(const CastCounts more, convert_(0, {turned_.get() + column * kRows * from_, rows * from_},
                                                {to + column * to_stride * to_, rows * to_}));
     counts += more;
   }

@@ -1,6 +1,8 @@
 #pragma once
 // Parts of a matrix that are transposed at once, and converted on the way. For the rest of this folder.
 
+#include <memory>
+
 #include "rules/convert_run.h"
 
 namespace tandem {
@@ -32,7 +34,7 @@ class Tile {
   const ConvertRun& convert_;
   bool cast_last_;
   size_t element_;  ///< bytes of one in tile_
-  std::vector<std::byte> tile_, turned_;
+  std::unique_ptr<std::byte[]> tile_, turned_;
 };
 
 }  // namespace tandem
