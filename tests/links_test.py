@@ -17,11 +17,6 @@ class Links(unittest.TestCase):
         self.assertIn("libc.so.6", needed(TANDEM))
         self.assertEqual([name for name in needed(TANDEM) if "torch" in name or "tensorflow" in name or "python" in name], [])
 
-    def test_the_program_allocates_by_mimalloc(self):
-        self.assertEqual([name.split(".")[0] for name in needed(TANDEM) if "alloc" in name], ["libmimalloc"])
-        said = subprocess.run([TANDEM, "--version"], env={"MIMALLOC_SHOW_STATS": "1"}, capture_output=True, text=True, check=True).stderr
-        self.assertIn("heap stats", said)
-
     def test_nothing_links_a_shared_protobuf(self):
         programs = [p for p in TANDEM.parent.iterdir() if p.is_file() and p.read_bytes()[:4] == b"\x7fELF"]
         self.assertIn(TANDEM, programs)
