@@ -32,28 +32,28 @@ std::vector<int64_t> static_shape(const TensorType& type) {
 Attr attr(std::string name, DType dtype) {
   tensorflow::AttrValue value;
   value.set_type(tf_dtype(dtype));
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr attr(std::string name, int64_t number) {
   tensorflow::AttrValue value;
   value.set_i(number);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr attr(std::string name, bool flag) {
   tensorflow::AttrValue value;
   value.set_b(flag);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr attr(std::string name, std::vector<DType> dtypes) {
   tensorflow::AttrValue value;
   value.mutable_list();
   for (const DType dtype : dtypes) value.mutable_list()->add_type(tf_dtype(dtype));
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr shape_attr(std::string name, const std::vector<int64_t>& shape) {
   tensorflow::AttrValue value;
   set_shape(value.mutable_shape(), shape);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr shapes_attr(std::string name, const std::vector<std::optional<std::vector<int64_t>>>& shapes) {
   tensorflow::AttrValue value;
@@ -65,23 +65,23 @@ Attr shapes_attr(std::string name, const std::vector<std::optional<std::vector<i
     else
       proto->set_unknown_rank(true);
   }
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr attr(std::string name, const std::vector<std::string>& texts) {
   tensorflow::AttrValue value;
   value.mutable_list();
   for (const std::string& text : texts) value.mutable_list()->add_s(text);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr text_attr(std::string name, const std::string& text) {
   tensorflow::AttrValue value;
   value.set_s(text);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 Attr function_attr(std::string name, const std::string& function) {
   tensorflow::AttrValue value;
   value.mutable_func()->set_name(function);
-  return {std::move(name), value};
+  return {std::move(name), std::move(value)};
 }
 
 FunctionBuilder::FunctionBuilder(std::string name) {
