@@ -181,8 +181,8 @@ class RealWritable : public WritableFile {
   std::string path_;
   Descriptor fd_;
   std::vector<std::byte> buffer_;
-  uint64_t written_ = 0,
-           begun_ = 0;  ///< bytes of the file: handed to the system, and on their way to the disk
+  uint64_t written_ = 0;  ///< bytes handed to the system
+  uint64_t begun_ = 0;    ///< of those, told to the disk
   std::optional<Error> failure_;
 };
 

@@ -37,8 +37,8 @@ ConvertRun cast_run(DType from, DType to) {
 }
 
 ConvertRun dequantize_run(ScaleGrid grid, DType to) {
-  const auto run = [grid = std::move(grid), to](uint64_t first, std::span<const std::byte> in,
-                                                std::span<std::byte> out) -> Result<CastCounts> {
+  auto run = [grid = std::move(grid), to](uint64_t first, std::span<const std::byte> in,
+                                          std::span<std::byte> out) -> Result<CastCounts> {
     static const std::array<float, 256> decoded = decode_table();
     CastCounts counts;
     std::array<float, kPiece> values;
@@ -60,7 +60,7 @@ ConvertRun dequantize_run(ScaleGrid grid, DType to) {
     TANDEM_CHECK(std::move(status));
     return counts;
   };
-  return {run, true};
+  return {std::move(run), true};
 }
 
 namespace {
@@ -89,8 +89,8 @@ CastCounts quantize_piece(std::span<const float> values, float scale, std::span<
 }  // namespace
 
 ConvertRun quantize_run(ScaleGrid grid, DType from) {
-  const auto run = [grid = std::move(grid), from](uint64_t first, std::span<const std::byte> in,
-                                                  std::span<std::byte> out) -> Result<CastCounts> {
+  auto run = [grid = std::move(grid), from](uint64_t first, std::span<const std::byte> in,
+                                            std::span<std::byte> out) -> Result<CastCounts> {
     CastCounts counts;
     std::array<float, kPiece> values;
     Status status;
@@ -105,7 +105,7 @@ ConvertRun quantize_run(ScaleGrid grid, DType from) {
     TANDEM_CHECK(std::move(status));
     return counts;
   };
-  return {run, true};
+  return {std::move(run), true};
 }
 
 Result<ScaleGrid> read_scales(const TensorSource& source, const TensorInfo& scales, const Shape& weight,
