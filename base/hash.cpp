@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <array>
 #include <cassert>
 
 namespace tandem {
@@ -26,22 +25,26 @@ void Sha256::update(std::span<const std::byte> bytes) {
   EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
 }
 
-std::string Sha256::hex() {
-  std::array<unsigned char, 32> digest{};
-  EVP_DigestFinal_ex(state_->context, digest.data(), nullptr);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (unsigned char byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+Sha256Digest Sha256::digest() {
+  Sha256Digest digest{};
+  EVP_DigestFinal_ex(state_->context, reinterpret_cast<unsigned char*>(digest.data()), nullptr);
+  return digest;
 }
 
-std::string sha256_hex(std::span<const std::byte> bytes) {
+Sha256Digest sha256(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
-  return hash.hex();
+  return hash.digest();
+}
+
+std::string hex(const Sha256Digest& digest) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : digest) {
+    text += kDigits[std::to_integer<size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
+  }
+  return text;
 }
 
 uint64_t name_hash(std::string_view name) {

@@ -2,6 +2,7 @@
 // Checksums: SHA-256 (OpenSSL), CRC-32C (by SSE4.2, or AVX-512's VPCLMULQDQ, where the processor has them),
 // and a seed from a name.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,19 +11,24 @@
 
 namespace tandem {
 
+using Sha256Digest = std::array<std::byte, 32>;
+std::string hex(const Sha256Digest& digest);  ///< 64 lower-case digits
+
 /// SHA-256 over bytes that arrive in pieces.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
   void update(std::span<const std::byte> bytes);
-  std::string hex();  ///< ends the computation; 64 lower-case hex digits
+  Sha256Digest digest();  ///< ends the computation
+  std::string hex() { return tandem::hex(digest()); }
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-std::string sha256_hex(std::span<const std::byte> bytes);
+Sha256Digest sha256(std::span<const std::byte> bytes);
+inline std::string sha256_hex(std::span<const std::byte> bytes) { return hex(sha256(bytes)); }
 
 /// CRC-32C (Castagnoli) of bytes, continued from the crc of what came before (0 at the start).
 uint32_t crc32c(uint32_t crc, std::span<const std::byte> bytes);

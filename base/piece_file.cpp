@@ -37,7 +37,7 @@ class PieceFile::Work {
   Result<FileSums> close() {
     TANDEM_CHECK(pipeline_.drain());
     TANDEM_CHECK(pipeline_.fail(file_->close()));
-    if (sha256_) sums_.sha256 = sha256_->hex();
+    if (sha256_) sums_.sha256 = sha256_->finish();
     sums_.bytes = bytes_;
     crcs_.resize(parts_);  // the last may have been of nothing
     return sums_;
@@ -66,7 +66,7 @@ class PieceFile::Work {
   }
 
   std::unique_ptr<WritableFile> file_;
-  std::optional<Sha256> sha256_;
+  std::optional<Sha256TreeHash> sha256_;
   uint64_t bytes_ = 0;  // appended
   size_t parts_ = 0;    // calls of append
   FileSums sums_;       // these two belong to the step that writes

@@ -3,10 +3,11 @@
 
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "base/file.h"
+#include "base/sha256_tree.h"
 
 namespace tandem {
 
@@ -14,11 +15,10 @@ namespace tandem {
 struct FileSums {
   uint64_t bytes = 0;
   uint32_t crc32c = 0;
-  std::string sha256;            ///< 64 digits; empty if it was not asked for
-  std::vector<uint32_t> blocks;  ///< CRC-32C of each kSumBlock bytes, the last of the rest
+  std::optional<Sha256Tree> sha256;  ///< if it was asked for
+  std::vector<uint32_t> blocks;      ///< CRC-32C of each kSumBlock bytes, the last of the rest
   bool operator==(const FileSums&) const = default;
 };
-inline constexpr uint64_t kSumBlock = 4 << 20;
 
 struct PieceOptions {
   bool sha256 = false;

@@ -44,7 +44,9 @@ TEST_P(Way, SumsAreThoseOfTheBytes) {
   EXPECT_THAT(file.crcs(), testing::ElementsAre(crc32c(0, std::span(bytes).first(7)), crc32c(0, middle),
                                                 crc32c(0, std::span(bytes).last(1))));
   EXPECT_EQ(sums.crc32c, crc32c(0, bytes));
-  EXPECT_EQ(sums.sha256, sha256_hex(bytes));
+  Sha256TreeHash tree;
+  tree.update(bytes);
+  EXPECT_EQ(sums.sha256, tree.finish());
   const auto all = std::span(bytes);
   EXPECT_THAT(sums.blocks, testing::ElementsAre(crc32c(0, all.first(kSumBlock)),
                                                 crc32c(0, all.subspan(kSumBlock, kSumBlock)),
@@ -119,7 +121,7 @@ TEST_P(Way, AnEmptyFileHasSumsToo) {
   PieceFile file(std::make_unique<NullFile>(), options());
   ASSERT_TRUE(file.append(0, from({})).ok());
   const FileSums sums = file.close().value();
-  EXPECT_EQ(sums, (FileSums{0, 0, sha256_hex({}), {}}));
+  EXPECT_EQ(sums, (FileSums{0, 0, Sha256Tree{sha256({}), {}}, {}}));
   EXPECT_THAT(file.crcs(), testing::ElementsAre(0));
 }
 

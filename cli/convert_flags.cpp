@@ -82,7 +82,7 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
                      "What the process may take, besides three times the headers (default 256MiB)");
   command.add_flag(
       "!--no-sha256", options.sha256,
-      "Leave the SHA-256 of each file out of its manifest: CRC-32C alone, for disks faster than 2 GB/s");
+      "Leave the SHA-256 of each file out of its manifest: CRC-32C alone, for disks faster than 3 GB/s");
   command.add_flag("--delete-source-as-done", options.delete_source,
                    "Delete each file of SRC once all that is in it is written, synced and read back");
   command.add_flag("--force", options.force, "Replace DST if it is a model");

@@ -41,6 +41,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_library(IPSEC_MB IPSec_MB REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 # In every file or in none: without optimisation Highway's choice of a target is one function, shared by all files.
 target_compile_definitions(PkgConfig::hwy INTERFACE HWY_WANT_AVX3_DL)

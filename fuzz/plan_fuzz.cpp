@@ -12,7 +12,8 @@ const std::string kPlanId(64, 'b');
 DataShard shard() { return {"model.safetensors", {{"a", DType::bf16, {2}}, {"b", DType::f32, {}}}, 100}; }
 
 WrittenShard written() {
-  return {{100, 7, std::string(64, 'a'), {9}}, {{"a", 1, {}, false}, {"b", 2, {1, 2, 3}, true}}};
+  const Sha256Digest digest{std::byte{0xaa}};
+  return {{100, 7, Sha256Tree{digest, {digest}}, {9}}, {{"a", 1, {}, false}, {"b", 2, {1, 2, 3}, true}}};
 }
 
 ConversionPlan plan() {
