@@ -40,11 +40,13 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
-find_package(PkgConfig REQUIRED)
 find_library(IPSEC_MB IPSec_MB REQUIRED)
-pkg_check_modules(hwy REQUIRED IMPORTED_TARGET GLOBAL libhwy)
+# Headers alone: base/highway_targets.cpp is all that else would come from its library.
+find_path(HIGHWAY_HEADERS hwy/highway.h REQUIRED)
+add_library(highway INTERFACE)
+target_include_directories(highway SYSTEM INTERFACE ${HIGHWAY_HEADERS})
 # In every file or in none: without optimisation Highway's choice of a target is one function, shared by all files.
-target_compile_definitions(PkgConfig::hwy INTERFACE HWY_WANT_AVX3_DL)
+target_compile_definitions(highway INTERFACE HWY_WANT_AVX3_DL HWY_STATIC_DEFINE)
 
 # tandem_library(NAME [EXCLUDE file...] DEPS lib...): every .cpp of the current folder but tests and mains.
 function(tandem_library NAME)

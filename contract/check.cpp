@@ -178,11 +178,13 @@ class BlockWalk {
     return {};
   }
 
-  /// The types of a block's results; its own problems are reported where it stands.
-  MaybeTypes result_types(const Block& block) const {
+  /// The types of a block's results, found once; its own problems are reported where it stands.
+  const MaybeTypes& result_types(const Block& block) {
+    const auto [called, is_new] = called_.try_emplace(&block);
+    MaybeTypes& results = called->second;
+    if (!is_new) return results;
     Problems own;
     const KnownTypes types = BlockWalk(contract_, block, false, own).run();
-    MaybeTypes results;
     for (const std::string& result : block.results) {
       const auto found = types.find(result);
       results.push_back(found == types.end() ? std::nullopt : found->second);
@@ -196,6 +198,7 @@ class BlockWalk {
   Problems& problems_;
   KnownTypes types_;
   KnownTypes weights_;
+  std::map<const Block*, MaybeTypes> called_;
 };
 
 void check_weights(const Contract& contract, Problems& problems) {

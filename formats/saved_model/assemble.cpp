@@ -237,6 +237,7 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
     spec.assets.push_back({asset.name, {}});  // the graph has no more of it
   TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
   std::string bytes;
+  bytes.reserve(static_cast<size_t>(model.GetCachedSize()));
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
