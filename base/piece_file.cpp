@@ -14,7 +14,9 @@ constexpr size_t kSumPiece = 256 << 10;  // read and summed while it is in a cac
 uint64_t piece_bytes(uint64_t row) {
   if (row == 0 || row > PieceFile::kPieceBytes) return PieceFile::kPieceBytes;
   const uint64_t rows = PieceFile::kPieceBytes / row;
-  return row * (rows < PieceFile::kRows ? rows : rows / PieceFile::kRows * PieceFile::kRows);
+  for (const uint64_t unit : {PieceFile::kLineRows, PieceFile::kSquareRows})
+    if (rows >= unit) return row * (rows / unit * unit);
+  return row * rows;
 }
 
 }  // namespace

@@ -31,10 +31,13 @@ struct PieceOptions {
 /// error, wherever it comes up, is returned by that call of append or the next, and by every later one.
 class PieceFile {
  public:
-  static constexpr uint64_t kPieceBytes = 1 << 20;
+  static constexpr uint64_t kPieceBytes = 2 << 20;
   static constexpr size_t kPieces = 8;
-  /// Rows are columns of a source that is transposed, which are turned so many at once (rules/transpose.h).
-  static constexpr uint64_t kRows = 8;
+  /// Rows are columns of a source that is transposed: so many elements of 2 bytes are a whole line of it in
+  /// the cache.
+  static constexpr uint64_t kLineRows = 32;
+  /// So many are turned at once (rules/transpose.h).
+  static constexpr uint64_t kSquareRows = 8;
   /// Makes the bytes from `offset` on of what is being appended. With several threads it is called by all of
   /// them at once, for different bytes, in no order.
   using Fill = std::function<Status(uint64_t offset, std::span<std::byte> out)>;
@@ -42,9 +45,9 @@ class PieceFile {
   explicit PieceFile(std::unique_ptr<WritableFile> file, PieceOptions options = {});
   ~PieceFile();
 
-  /// Appends `size` bytes, which `fill` makes, in pieces of whole rows of `row` bytes: of a multiple of kRows
-  /// rows if so many fit into a piece, or of as many as fit; if none does, of kPieceBytes. Errors: of fill,
-  /// io.
+  /// Appends `size` bytes, which `fill` makes, in pieces of whole rows of `row` bytes: of a multiple of
+  /// kLineRows rows if so many fit into a piece, or else of kSquareRows, or of as many as fit; if none does,
+  /// of kPieceBytes. Errors: of fill, io.
   Status append(uint64_t size, const Fill& fill, uint64_t row = 1);
   Status append(std::span<const std::byte> bytes);
   uint64_t bytes() const;

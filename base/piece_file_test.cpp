@@ -13,7 +13,8 @@ namespace {
 
 std::vector<std::byte> numbered(size_t size) {
   std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 13);
+  for (size_t i = 0; i < size; ++i)  // no two blocks of sums are equal
+    bytes[i] = static_cast<std::byte>((i * 2654435761u >> 13) + (i >> 21));
   return bytes;
 }
 
@@ -31,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Way, testing::Bool(),
                          [](const auto& way) { return way.param ? "beside" : "inline"; });
 
 TEST_P(Way, SumsAreThoseOfTheBytes) {
-  const std::vector<std::byte> bytes = numbered(2 * kSumBlock + 3 * PieceFile::kPieceBytes + 12345);
+  const std::vector<std::byte> bytes = numbered(2 * kSumBlock + PieceFile::kPieceBytes + 12345);
   const std::string path = testing::TempDir() + "piece_file_sums";
   PieceFile file(real_files().create(path).value(), options());
   ASSERT_TRUE(file.append(std::span(bytes).first(7)).ok());
@@ -68,13 +69,15 @@ std::vector<uint64_t> pieces_of(uint64_t size, uint64_t row) {
   return sizes;
 }
 
-TEST(PieceFile, APieceIsWholeRowsAndEightAtATimeWhereSoManyFit) {
+TEST(PieceFile, APieceIsWholeRowsAndLinesOrSquaresOfThemWhereTheyFit) {
   constexpr uint64_t kPiece = PieceFile::kPieceBytes;
   using testing::ElementsAre;
-  EXPECT_THAT(pieces_of(200 * 11264, 11264),
-              ElementsAre(88 * 11264, 88 * 11264, 24 * 11264));  // 93 would fit
+  EXPECT_THAT(pieces_of(400 * 11264, 11264),
+              ElementsAre(160 * 11264, 160 * 11264, 80 * 11264));  // 186 would fit
+  EXPECT_THAT(pieces_of(kPiece, kPiece / 32), ElementsAre(kPiece));
+  EXPECT_THAT(pieces_of(40 * 70000, 70000), ElementsAre(24 * 70000, 16 * 70000));  // 29 would fit
   EXPECT_THAT(pieces_of(kPiece, kPiece / 8), ElementsAre(kPiece));
-  EXPECT_THAT(pieces_of(10 * 140000, 140000), ElementsAre(7 * 140000, 3 * 140000));
+  EXPECT_THAT(pieces_of(10 * 280000, 280000), ElementsAre(7 * 280000, 3 * 280000));
   EXPECT_THAT(pieces_of(2 * kPiece, kPiece), ElementsAre(kPiece, kPiece));
   EXPECT_THAT(pieces_of(kPiece + 1, kPiece + 1), ElementsAre(kPiece, 1));
   EXPECT_THAT(pieces_of(kPiece + 1, ~uint64_t{0}), ElementsAre(kPiece, 1));

@@ -88,7 +88,7 @@ struct ConvertReport {
 };
 Json to_json(const ConvertReport& report);
 
-inline constexpr uint64_t kLeastMemory = 48ull << 20;
+inline constexpr uint64_t kLeastMemory = 56ull << 20;
 /// Errors: usage (convert_c4) for less memory than the program itself takes.
 Status least_memory(const ConvertOptions& options);
 

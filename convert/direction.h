@@ -1,6 +1,8 @@
 #pragma once
 // The two directions of convert, each in its file; convert.cpp chooses. Private to this folder.
 
+#include <algorithm>
+
 #include "convert/conversion.h"
 #include "convert/open_model.h"
 #include "convert/tensor_view.h"
@@ -15,9 +17,13 @@ Result<std::unique_ptr<Conversion>> plan_back(const FileSystem& files, OpenedMod
                                               const ConvertOptions& options);
 
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
-/// Of --memory, what the buffers of a transposition may take; the rest is for pieces, headers and the
-/// program.
-inline uint64_t transform_memory(const ConvertOptions& options) { return options.memory / 4; }
+/// What pieces on their way, the program and the graph of a model take.
+inline constexpr uint64_t kFixedMemory = 52ull << 20;
+/// Of --memory, what the buffers of a transposition may take; a quarter, as reading and casting takes some
+/// too.
+inline uint64_t transform_memory(const ConvertOptions& options) {
+  return std::min(options.memory / 4, options.memory - kFixedMemory);
+}
 
 /// How a file of weights is written.
 inline PieceOptions piece_options(const ConvertOptions& options) { return {options.sha256, options.threads}; }

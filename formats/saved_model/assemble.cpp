@@ -237,7 +237,7 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
     spec.assets.push_back({asset.name, {}});  // the graph has no more of it
   TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
   std::string bytes;
-  bytes.reserve(static_cast<size_t>(model.GetCachedSize()));
+  bytes.reserve(static_cast<size_t>(model.GetCachedSize()) + 64);  // the stream writes a little ahead
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
