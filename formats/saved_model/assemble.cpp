@@ -236,14 +236,18 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
   for (const SavedAsset& asset : assets)
     spec.assets.push_back({asset.name, {}});  // the graph has no more of it
   TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
-  std::string bytes;
-  bytes.reserve(static_cast<size_t>(model.GetCachedSize()) + 64);  // the stream writes a little ahead
+  // All the room that it needs, before: a stream that cannot grow any more writes past its end in its
+  // destructor.
+  constexpr int kOutside = 64;  // what the outermost message has besides its one graph
+  std::string bytes(static_cast<size_t>(model.meta_graphs(0).GetCachedSize() + kOutside), '\0');
+  google::protobuf::io::ArrayOutputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   {
-    google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);  // maps in one order: the same model is the same bytes
     model.SerializeWithCachedSizes(&coded);
+    if (coded.HadError()) return bug("", "saved_model.pb is larger than {} bytes", bytes.size());
   }
+  bytes.resize(static_cast<size_t>(stream.ByteCount()));
   TANDEM_CHECK(write_text(files, join(folder, "saved_model.pb"), bytes));
   TANDEM_CHECK(files.make_directories(join(folder, "variables")));
   if (assets.empty()) return {};
