@@ -78,8 +78,9 @@ void add_convert_flags(CLI::App& command, ConvertFlags& flags, bool needs_destin
                      "With --layout source: hard-link (default), reflink or copy the files");
   command.add_option("--stages", options.stages,
                      "Make so many SavedModels of consecutive layers, each for a machine of its own");
-  command.add_option("--memory", flags.memory,
-                     "What the process may take, besides three times the headers (default 256MiB)");
+  command.add_option(
+      "--memory", flags.memory,
+      "What the process may take, besides three times the headers (default 256MiB, at least 56MiB)");
   command.add_flag(
       "!--no-sha256", options.sha256,
       "Leave the SHA-256 of each file out of its manifest: CRC-32C alone, for disks faster than 3 GB/s");
