@@ -32,7 +32,7 @@ uint32_t crc32c_by_table(uint32_t crc, std::span<const std::byte> bytes) {
 namespace {
 
 // Polynomials over GF(2) modulo Castagnoli's, bits reversed as in the checksum: bit 31 is x^0.
-uint32_t multiply(uint32_t a, uint32_t b) {
+constexpr uint32_t multiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (; a != 0; a <<= 1) {
     if (a & 0x80000000u) product ^= b;
@@ -40,6 +40,17 @@ uint32_t multiply(uint32_t a, uint32_t b) {
   }
   return product;
 }
+
+// x^1, x^2, x^4, x^8, ...
+constexpr std::array<uint32_t, 64> kSquares = [] {
+  std::array<uint32_t, 64> squares{};
+  uint32_t power = 0x40000000u;
+  for (uint32_t& square : squares) {
+    square = power;
+    power = multiply(power, power);
+  }
+  return squares;
+}();
 
 // What that many bytes behind them do to a state.
 uint32_t shift_of(uint64_t bytes) { return crc32c_power(8 * bytes); }
@@ -53,11 +64,9 @@ uint64_t word_at(const std::byte* bytes) {
 }  // namespace
 
 uint32_t crc32c_power(uint64_t exponent) {
-  uint32_t power = 0x80000000u, square = 0x40000000u;
-  for (; exponent != 0; exponent >>= 1) {
-    if (exponent & 1) power = multiply(power, square);
-    square = multiply(square, square);
-  }
+  uint32_t power = 0x80000000u;
+  for (; exponent != 0; exponent &= exponent - 1)
+    power = multiply(kSquares[static_cast<size_t>(std::countr_zero(exponent))], power);
   return power;
 }
 

@@ -60,6 +60,9 @@ class Conversion {
     static const std::map<std::string, std::vector<size_t>> none;
     return none;
   }
+  /// Begins what finish() needs on a thread beside the shards, if options allow more than one. Else, and
+  /// without this call, finish() makes it.
+  virtual void begin_finish() {}
   /// Writes everything else into the folder that holds the shards: index, graph, config, tokenizer. Once: the
   /// graph is given away, not copied.
   virtual Status finish(const FileSystem& files, const std::string& folder,

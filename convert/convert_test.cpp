@@ -73,6 +73,23 @@ TEST_F(Convert, D11AnotherDtypeIsSaidAndStandsInTheConfig) {
   EXPECT_EQ(contents_of(at("again")), contents_of(at("hf")));
 }
 
+// With more than one thread the graph is made beside the weights.
+TEST_F(Convert, OneThreadAndTwoWriteTheSameFiles) {
+  write_folder(at("hf"), tiny_llama(), weights_for(tiny_llama()));
+  for (const std::optional<uint64_t> stages : {std::optional<uint64_t>(), std::optional<uint64_t>(2)}) {
+    for (const unsigned threads : {1u, 2u}) {
+      ConvertOptions options;
+      options.stages = stages;
+      options.threads = threads;
+      options.force = true;
+      const auto made = convert(at("hf"), at(fmt::format("threads{}", threads)), options);
+      ASSERT_TRUE(made.ok()) << made.error().message();
+    }
+    EXPECT_EQ(files_of(at("threads1")), files_of(at("threads2")));
+    EXPECT_TRUE(files_of(at("threads1")).contains(stages ? "stage-1-of-2/saved_model.pb" : "saved_model.pb"));
+  }
+}
+
 TEST_F(Convert, C1AllProblemsInOneReportAndNothingWritten) {
   MemorySource weights =
       weights_for(tiny_llama(), {"model.norm.weight", "model.layers.0.mlp.up_proj.weight"});

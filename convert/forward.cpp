@@ -1,7 +1,9 @@
 // Hugging Face to TensorFlow.
 
 #include <algorithm>
+#include <future>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "convert/direction.h"
@@ -131,19 +133,29 @@ class Forward : public Conversion {
                          [&](const std::string& name) { return plan_->tensors->counts(name); });
   }
 
+  void begin_finish() override {
+    if (threads_ < 2 || target_ == ConvertTarget::checkpoint || !graphs_.empty()) return;
+    try {
+      coming_graphs_ = std::async(std::launch::async, [this] { return make_graphs(); });
+    } catch (const std::system_error&) {  // the system gives no more threads
+    }
+  }
+
   Status finish(const FileSystem& files, const std::string& folder,
                 const std::vector<WrittenShard>& written) override {
     std::vector<SavedAsset> assets = plan_->assets;
     assets.push_back({std::string(kRecordFile), to_text(record_of(source_, plan_->rules, plan_->ignored))});
-    for (ForwardPart& part : plan_->parts) {
+    const bool graph = target_ == ConvertTarget::saved_model;
+    if (graph) TANDEM_CHECK(have_graphs());
+    for (size_t i = 0; i < plan_->parts.size(); ++i) {
+      ForwardPart& part = plan_->parts[i];
       TANDEM_CHECK(write_bundle_index(files, join(folder, prefix(part)), static_cast<uint32_t>(part.count),
                                       entries(part, written)));
-      if (target_ == ConvertTarget::checkpoint) continue;
-      SavedModelSpec spec = std::exchange(part.spec, {});
-      if (!plan_->stages) spec.assets.insert(spec.assets.end(), assets.begin(), assets.end());
-      TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), std::move(spec)));
+      if (graph)
+        TANDEM_CHECK(write_saved_model(files, join(folder, part.folder), graphs_[i],
+                                       plan_->stages ? part.assets : assets));
     }
-    if (target_ == ConvertTarget::saved_model && !plan_->stages) return {};
+    if (graph && !plan_->stages) return {};
     for (const SavedAsset& asset : assets)
       TANDEM_CHECK(write_text(files, join(folder, asset.name), asset.content));
     if (plan_->stages) return write_text(files, join(folder, kStagesFile), to_text(*plan_->stages));
@@ -180,7 +192,7 @@ class Forward : public Conversion {
     uint64_t bytes = 1 << 20;
     for (const ForwardPart& part : plan_->parts) {
       bytes += 4 * part.graph.size();  // the index, and the graph beside it
-      for (const SavedAsset& asset : part.spec.assets) bytes += asset.content.size();
+      for (const SavedAsset& asset : part.assets) bytes += asset.content.size();
     }
     for (const SavedAsset& asset : plan_->assets) bytes += asset.content.size();
     for (const TensorInfo& info : source_.folder->tensors()) bytes += info.name.size() + 150;  // the record
@@ -188,6 +200,25 @@ class Forward : public Conversion {
   }
 
  private:
+  /// saved_model.pb of each part. Gives the parts' models away, which nobody else reads.
+  Result<std::vector<std::string>> make_graphs() {
+    std::vector<std::string> graphs;
+    for (ForwardPart& part : plan_->parts) {
+      SavedModelSpec spec = lower(std::exchange(part.model, {}));
+      for (const SavedAsset& asset : plan_->stages ? part.assets : plan_->assets)
+        spec.assets.push_back({asset.name, {}});
+      if (!plan_->stages) spec.assets.push_back({std::string(kRecordFile), {}});
+      TANDEM_TRY(graphs.emplace_back(), saved_model_bytes(std::move(spec)));
+    }
+    return graphs;
+  }
+
+  Status have_graphs() {
+    if (!graphs_.empty()) return {};
+    TANDEM_TRY(graphs_, coming_graphs_.valid() ? coming_graphs_.get() : make_graphs());
+    return {};
+  }
+
   std::string prefix(const ForwardPart& part) const {
     return target_ == ConvertTarget::checkpoint ? std::string(kCheckpointName)
                                                 : join(part.folder, "variables/variables");
@@ -257,10 +288,8 @@ class Forward : public Conversion {
 
   /// Which tasks read which files. A file that holds anything else is not deleted, and said to stay.
   Status find_consumed(const FileSystem& files) {
-    for (const ForwardPart& part : plan_->parts) {  // what could fail at the very end fails here
-      TANDEM_TRY(const tensorflow::SavedModel model, assemble(part.spec));
-      (void)model;
-    }
+    if (target_ == ConvertTarget::saved_model)
+      TANDEM_CHECK(have_graphs());                            // what could fail at the very end fails here
     std::map<std::string, std::vector<std::string>> sources;  // of each tensor, with scales
     for (const TensorPlan& tensor : plan_->plans) sources[tensor.tf] = sources_of(tensor, *source_.folder);
     std::map<std::string, std::set<size_t>> readers;
@@ -318,6 +347,8 @@ class Forward : public Conversion {
   std::vector<DataShard> shards_;
   std::vector<InputFile> inputs_;
   std::map<std::string, std::vector<size_t>> consumed_;
+  std::vector<std::string> graphs_;                              ///< saved_model.pb of each part, once made
+  std::future<Result<std::vector<std::string>>> coming_graphs_;  ///< last: its thread uses the others
 };
 
 }  // namespace

@@ -126,10 +126,10 @@ Status make_whole(const Contract& contract, const ConvertOptions& options, Forwa
   ForwardPart part;
   TANDEM_TRY(const std::string reduced, may_reduce(contract, options));
   if (!reduced.empty()) plan.remarks.push_back(reduced);
-  TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans),
-                                            {.eos_token_ids = plan.model.eos_token_ids,
-                                             .inlined = options.inlined,
-                                             .matmul_precision = options.matmul_precision}));
+  TANDEM_TRY(part.model, lowerable(contract, in_graph(plan.plans),
+                                   {.eos_token_ids = plan.model.eos_token_ids,
+                                    .inlined = options.inlined,
+                                    .matmul_precision = options.matmul_precision}));
   for (const TensorPlan& tensor : plan.plans) part.tensors.push_back(&tensor);
   plan.parts.push_back(std::move(part));
   return {};
@@ -152,8 +152,8 @@ Status make_stages(const Contract& contract, uint64_t count, ForwardPlan& plan) 
   for (const LayerSpan& span : spans) {
     ForwardPart part;
     TANDEM_TRY(const Contract stage, stage_of(contract, span));
-    TANDEM_TRY(part.spec, lower_to_tensorflow(contract, in_graph(plan.plans), {.layers = span}));
-    part.spec.assets.push_back({std::string(kContractFile), print(stage)});
+    TANDEM_TRY(part.model, lowerable(contract, in_graph(plan.plans), {.layers = span}));
+    part.assets.push_back({std::string(kContractFile), print(stage)});
     part.tensors = tensors_of(stage, span == spans.back(), plan);
     StageEntry entry{span.begin, span.end, 0, hidden_states_before(contract, span.begin)};
     for (const TensorPlan* tensor : part.tensors) {
@@ -181,7 +181,7 @@ Status make_graphs(const OpenedModel& source, const Match& found, const ConvertO
   TANDEM_CHECK(check_frequencies(source, contract, found, options, plan));
   TANDEM_CHECK(options.stages ? make_stages(contract, *options.stages, plan)
                               : make_whole(contract, options, plan));
-  for (ForwardPart& part : plan.parts) part.graph = checkpoint_object_graph(part.spec);
+  for (ForwardPart& part : plan.parts) part.graph = checkpoint_object_graph(part.model.variables);
   for (const auto& [name, content] : source.side_files) plan.assets.push_back({name, content});
   plan.assets.push_back({std::string(kContractFile), print(contract)});
   plan.ignored = ignored_names(found);

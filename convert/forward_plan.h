@@ -9,8 +9,8 @@
 #include "convert/convert.h"
 #include "convert/open_model.h"
 #include "convert/record.h"
-#include "formats/saved_model/saved_model.h"
 #include "formats/saved_model/stage_manifest.h"
+#include "lower/tf/lower_tf.h"
 #include "rules/transform.h"
 
 namespace tandem {
@@ -19,10 +19,11 @@ namespace tandem {
 struct ForwardPart {
   std::string folder;                      ///< inside the output; empty for the whole
   std::vector<const TensorPlan*> tensors;  ///< in the order in which they lie
-  SavedModelSpec spec;
-  std::string graph;            ///< the checkpoint's object graph
-  size_t begin = 0, count = 0;  ///< its data shards among all
-  size_t graph_shard = 0;       ///< of these, the one that begins with the object graph
+  Lowerable model;                         ///< of its graph
+  std::vector<SavedAsset> assets;          ///< of a stage alone
+  std::string graph;                       ///< the checkpoint's object graph
+  size_t begin = 0, count = 0;             ///< its data shards among all
+  size_t graph_shard = 0;                  ///< of these, the one that begins with the object graph
 };
 
 /// All that is decided before the first byte is written.

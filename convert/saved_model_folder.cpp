@@ -14,7 +14,7 @@ std::vector<TensorPlan> in_graph(const std::vector<TensorPlan>& plans) {
 Status write_bundle(const FileSystem& files, const std::string& prefix, const SavedModelSpec& spec,
                     const std::vector<TensorPlan>& plans, const TensorSource& tensors) {
   TANDEM_TRY(const auto writer, TensorBundleWriter::create(files, prefix));
-  TANDEM_CHECK(writer->add_string(std::string(kObjectGraphKey), checkpoint_object_graph(spec)));
+  TANDEM_CHECK(writer->add_string(std::string(kObjectGraphKey), checkpoint_object_graph(spec.variables)));
   for (const TensorPlan& tensor : plans) {
     const TensorInfo* info = tensors.find(tensor.tf);
     if (!info) return bug("", "the rules made no tensor {}", tensor.tf);

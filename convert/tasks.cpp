@@ -277,6 +277,7 @@ Result<ConvertReport> convert(const FileSystem& files, const std::string& source
     return report;
   }
   SourceRetirement retirement(view, files, *conversion, work);
+  if (!work.finished()) conversion->begin_finish();
   auto written = make_all(job, work, *conversion, options.delete_source ? &retirement : nullptr);
   if (!written.ok()) return after_failure(std::move(written).error(), files, job, work);
   if (work.finished()) {

@@ -224,17 +224,14 @@ Result<tensorflow::SavedModel> assemble(SavedModelSpec spec) {
   return model;
 }
 
-std::string checkpoint_object_graph(const SavedModelSpec& spec) {
-  std::vector<TrackedVariable> variables;
-  for (const SavedVariable& variable : spec.variables)
-    variables.push_back({variable.path, value_key(variable.path)});
-  return object_graph(variables);
+std::string checkpoint_object_graph(const std::vector<SavedVariable>& variables) {
+  std::vector<TrackedVariable> tracked;
+  for (const SavedVariable& variable : variables)
+    tracked.push_back({variable.path, value_key(variable.path)});
+  return object_graph(tracked);
 }
 
-Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec) {
-  const std::vector<SavedAsset> assets = std::exchange(spec.assets, {});
-  for (const SavedAsset& asset : assets)
-    spec.assets.push_back({asset.name, {}});  // the graph has no more of it
+Result<std::string> saved_model_bytes(SavedModelSpec spec) {
   TANDEM_TRY(const tensorflow::SavedModel model, assemble(std::move(spec)));
   // All the room that it needs, before: a stream that cannot grow any more writes past its end in its
   // destructor.
@@ -248,6 +245,11 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
     if (coded.HadError()) return bug("", "saved_model.pb is larger than {} bytes", bytes.size());
   }
   bytes.resize(static_cast<size_t>(stream.ByteCount()));
+  return bytes;
+}
+
+Status write_saved_model(const FileSystem& files, const std::string& folder, std::string_view bytes,
+                         const std::vector<SavedAsset>& assets) {
   TANDEM_CHECK(write_text(files, join(folder, "saved_model.pb"), bytes));
   TANDEM_CHECK(files.make_directories(join(folder, "variables")));
   if (assets.empty()) return {};
@@ -256,6 +258,13 @@ Status write_saved_model(const FileSystem& files, const std::string& folder, Sav
   for (const SavedAsset& asset : assets)
     TANDEM_CHECK(write_text(files, join(inside, asset.name), asset.content));
   return {};
+}
+
+Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec) {
+  const std::vector<SavedAsset> assets = std::exchange(spec.assets, {});
+  for (const SavedAsset& asset : assets) spec.assets.push_back({asset.name, {}});
+  TANDEM_TRY(const std::string bytes, saved_model_bytes(std::move(spec)));
+  return write_saved_model(files, folder, bytes, assets);
 }
 
 }  // namespace tandem

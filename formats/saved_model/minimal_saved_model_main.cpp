@@ -26,7 +26,7 @@ Status write(const std::string& folder) {
                                return {};
                              }));
   }
-  TANDEM_CHECK(bundle->add_string(std::string(kObjectGraphKey), checkpoint_object_graph(spec)));
+  TANDEM_CHECK(bundle->add_string(std::string(kObjectGraphKey), checkpoint_object_graph(spec.variables)));
   return bundle->finish();
 }
 

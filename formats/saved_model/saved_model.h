@@ -77,15 +77,20 @@ inline constexpr uint64_t kMaxSavedModelBytes = 512ull << 20;
 /// function that has a loop.
 Result<tensorflow::SavedModel> assemble(SavedModelSpec spec);
 
+/// The bytes of saved_model.pb: the same spec gives the same. Of assets the names alone matter. Errors: of
+/// assemble.
+Result<std::string> saved_model_bytes(SavedModelSpec spec);
+
 /// Writes saved_model.pb and assets/ into an existing folder, and makes
 /// variables/ there, whose files are the caller's: a TensorBundleWriter at
 /// `folder/variables/variables` that adds each variable under value_key(path),
-/// and then checkpoint_object_graph(spec) under kObjectGraphKey. The same spec
-/// gives the same bytes.
+/// and then checkpoint_object_graph of them under kObjectGraphKey.
+Status write_saved_model(const FileSystem& files, const std::string& folder, std::string_view bytes,
+                         const std::vector<SavedAsset>& assets);
 Status write_saved_model(const FileSystem& files, const std::string& folder, SavedModelSpec spec);
 
-/// The object graph for the bundle that goes with a spec.
-std::string checkpoint_object_graph(const SavedModelSpec& spec);
+/// The object graph for the bundle of these variables.
+std::string checkpoint_object_graph(const std::vector<SavedVariable>& variables);
 
 /// A SavedModel on disk, read under limits and checked statically; nothing is
 /// run.

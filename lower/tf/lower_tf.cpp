@@ -27,14 +27,10 @@ using Named = std::vector<std::pair<std::string, Tensor>>;
 
 class Lowering {
  public:
-  Lowering(const Contract& contract, const std::vector<TensorPlan>& plans, const LowerTfOptions& options)
+  Lowering(const Contract& contract, std::vector<SavedVariable> variables, const LowerTfOptions& options)
       : contract_(contract), options_(options) {
-    std::map<std::string, std::string> paths;
-    for (const TensorPlan& plan : plans) paths[plan.contract_name] = plan.tf;
-    for (const WeightEntry& weight : contract.weights) {
-      variables_[weight.name] = spec_.variables.size();
-      spec_.variables.push_back({paths.at(weight.name), weight.storage, weight.shape, weight.trainable});
-    }
+    spec_.variables = std::move(variables);
+    for (const WeightEntry& weight : contract.weights) variables_.emplace(weight.name, variables_.size());
   }
 
   void signature(const std::string& key, const Block& entry, Form form) {
@@ -303,7 +299,7 @@ Result<Contract> with_steps(const Contract& contract) {
   return cached;
 }
 
-Status lowerable(const Contract& contract) {
+Status has_lowerings(const Contract& contract) {
   std::vector<std::string> missing;
   const auto acts = tensorflow_activations();
   const auto visit = [&](const Block& block) {
@@ -332,20 +328,35 @@ Status countable(const Contract& contract) {
   return {};
 }
 
+std::vector<SavedVariable> variables_of(const Contract& contract, const std::vector<TensorPlan>& plans) {
+  std::map<std::string_view, std::string_view> paths;
+  for (const TensorPlan& plan : plans) paths[plan.contract_name] = plan.tf;
+  std::vector<SavedVariable> variables;
+  for (const WeightEntry& weight : contract.weights)
+    variables.push_back({std::string(paths.at(weight.name)), weight.storage, weight.shape, weight.trainable});
+  return variables;
+}
+
 }  // namespace
 
-Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
-                                           const LowerTfOptions& options) {
-  TANDEM_CHECK(lowerable(contract));
+Result<Lowerable> lowerable(const Contract& contract, const std::vector<TensorPlan>& plans,
+                            const LowerTfOptions& options) {
+  TANDEM_CHECK(has_lowerings(contract));
   TANDEM_CHECK(countable(contract));
   if (!find_entry(contract, "logits")) return bug("lower_tf_c2", "the contract has no entry \"logits\"");
   TANDEM_TRY(Contract steps, with_steps(contract));
   if (options.layers) {
     TANDEM_TRY(steps, stage_of(steps, *options.layers));
   }
-  Contract extended = with_experts_apart(with_serving_entries(std::move(steps)));
+  std::vector<SavedVariable> variables = variables_of(steps, plans);
+  return Lowerable{std::move(steps), options, std::move(variables)};
+}
+
+SavedModelSpec lower(Lowerable model) {
+  const LowerTfOptions& options = model.options;
+  Contract extended = with_experts_apart(with_serving_entries(std::move(model.contract)));
   if (options.matmul_precision != DType::f32) extended = with_linears_apart(std::move(extended), kDecodeXla);
-  Lowering lowering(extended, plans, options);
+  Lowering lowering(extended, std::move(model.variables), options);
   for (const Block& entry : extended.entries)
     if (std::ranges::count(kNoSignatures, entry.name) == 0)
       lowering.signature(entry.name == "logits" ? "with_positions" : entry.name, entry,
@@ -358,6 +369,12 @@ Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::
   lowering.method("__call__", *find_entry(extended, kDefault));
   if (gives_logits) lowering.method("logits", logits);
   return std::move(lowering).finish();
+}
+
+Result<SavedModelSpec> lower_to_tensorflow(const Contract& contract, const std::vector<TensorPlan>& plans,
+                                           const LowerTfOptions& options) {
+  TANDEM_TRY(Lowerable model, lowerable(contract, plans, options));
+  return lower(std::move(model));
 }
 
 }  // namespace tandem
