@@ -20,6 +20,7 @@ class Tile {
     const std::byte* bytes;
     uint64_t stride;               ///< in elements
     uint64_t first, first_stride;  ///< flat index of the first element in its tensor, as `convert` wants it
+    uint64_t rows_below;           ///< that follow the tile's, in memory too: where the next tile lies
   };
   /// Column c of the source becomes the elements from to + c * to_stride on; to_stride counts elements.
   /// Errors: of convert.

@@ -280,9 +280,9 @@ Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& c
     const std::byte* const in = block.room.bytes.get() + source * from;
     std::byte* const made = out.data() + dot(at, in_out) * to;
     if (turned) {
-      TANDEM_TRY(const CastCounts more,
-                 tile->turn({in, in_block[across], first, flat[across]}, made, in_out[along],
-                            std::min(step[across], size[across] - at[across]), columns));
+      const uint64_t left = size[across] - at[across], rows = std::min(step[across], left);
+      TANDEM_TRY(const CastCounts more, tile->turn({in, in_block[across], first, flat[across], left - rows},
+                                                   made, in_out[along], rows, columns));
       counts += more;
     } else {
       TANDEM_TRY(const CastCounts more,
