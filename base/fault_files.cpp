@@ -6,6 +6,24 @@ namespace {
 constexpr std::array<std::string_view, 10> kActions{"open", "create",         "read",   "write",  "close",
                                                     "list", "make directory", "rename", "remove", "sync"};
 
+/// Loading counts as reading.
+class FaultyWindow : public FileWindow {
+ public:
+  FaultyWindow(const FaultyFiles& files, std::string path, std::unique_ptr<FileWindow> inner)
+      : files_(files), path_(std::move(path)), inner_(std::move(inner)) {}
+  const std::byte* bytes() const override { return inner_->bytes(); }
+  Status load(uint64_t first, uint64_t count) override {
+    TANDEM_CHECK(files_.step(FileCall::read, path_));
+    return inner_->load(first, count);
+  }
+  Status intact() const override { return inner_->intact(); }
+
+ private:
+  const FaultyFiles& files_;
+  std::string path_;
+  std::unique_ptr<FileWindow> inner_;
+};
+
 class FaultyReadable : public ReadableFile {
  public:
   FaultyReadable(const FaultyFiles& files, std::unique_ptr<ReadableFile> inner)
@@ -17,6 +35,11 @@ class FaultyReadable : public ReadableFile {
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     TANDEM_CHECK(files_.step(FileCall::read, path()));
     return inner_->read(offset, out);
+  }
+  std::unique_ptr<FileWindow> window(uint64_t offset, uint64_t size) const override {
+    auto inner = inner_->window(offset, size);
+    if (!inner) return nullptr;
+    return std::make_unique<FaultyWindow>(files_, path(), std::move(inner));
   }
 
  private:

@@ -99,25 +99,24 @@ class RealReadable : public ReadableFile {
   int64_t modified_ns() const override { return modified_ns_; }
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
-    if (offset > size_ || out.size() > size_ - offset) return cut_off(offset, out.size(), size_);
+    if (offset > size_ || out.size() > size_ - offset) return cut_off(path_, offset, out.size(), size_);
     for (; !out.empty();) {
       const ssize_t got =
           retry([&] { return ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
       if (got < 0) return file_error("read", path_, errno);
-      if (got == 0) return cut_off(offset, out.size(), offset);
+      if (got == 0) return cut_off(path_, offset, out.size(), offset);
       offset += static_cast<uint64_t>(got);
       out = out.subspan(static_cast<size_t>(got));
     }
     return {};
   }
 
- private:
-  Error cut_off(uint64_t offset, uint64_t wanted, uint64_t end) const {
-    return corrupt("file_c1", "{} bytes expected here, the file ends at byte {}", wanted, end)
-        .at(path_, offset)
-        .because("a download that was cut off?");
+  std::unique_ptr<FileWindow> window(uint64_t offset, uint64_t size) const override {
+    if (offset > size_ || size > size_ - offset) return nullptr;
+    return map_window(fd_.get(), path_, offset, size);
   }
 
+ private:
   std::string path_;
   Descriptor fd_;
   uint64_t size_;

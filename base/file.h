@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_window.h"
 #include "base/result.h"
 
 namespace tandem {
@@ -24,6 +25,8 @@ class ReadableFile {
   virtual int64_t modified_ns() const { return 0; }
   /// Fills out from offset on. Errors: io; corrupt when the file ends before out is full.
   virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
+  /// A part of it as memory, or nullptr where that is not to be had. This must outlive it.
+  virtual std::unique_ptr<FileWindow> window(uint64_t /*offset*/, uint64_t /*size*/) const { return nullptr; }
 };
 
 /// A new file, written front to back.

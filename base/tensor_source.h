@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_window.h"
 #include "base/shape.h"
 
 namespace tandem {
@@ -27,6 +28,12 @@ class TensorSource {
   /// Reads out.size() bytes of a tensor's row-major little-endian data from byte_offset on.
   /// Errors: missing (no such tensor), io, corrupt.
   virtual Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const = 0;
+  /// Bytes of a tensor in the file where they lie, or nullptr where they must be read: no such tensor, or not
+  /// in one piece. The source must outlive it.
+  virtual std::unique_ptr<FileWindow> window(std::string_view /*tensor*/, uint64_t /*byte_offset*/,
+                                             uint64_t /*size*/) const {
+    return nullptr;
+  }
   /// The file and byte range where a tensor lies, for messages; the source's own name if it has no files.
   virtual std::string location(std::string_view tensor) const = 0;
 

@@ -90,6 +90,50 @@ TEST_F(Convert, OneThreadAndTwoWriteTheSameFiles) {
   }
 }
 
+/// Large enough for its transposed tensors to be read through windows.
+Json wide_llama() {
+  Json config = tiny_llama();
+  config["vocab_size"] = 1300;
+  config["hidden_size"] = 512;
+  config["intermediate_size"] = 1200;
+  config["num_attention_heads"] = 128;
+  return config;
+}
+
+TEST_F(Convert, AWideModelGoesThereAndBackAndNoReadFailsUnseen) {
+  write_folder(at("hf"), wide_llama(), weights_for(wide_llama()));
+  ASSERT_TRUE(convert(at("hf"), at("sm")).ok());
+  ASSERT_TRUE(convert(at("sm"), at("back")).ok());
+  EXPECT_EQ(contents_of(at("back")), contents_of(at("hf")));
+  for (const auto& [from, to] : {std::pair{"hf", "sm2"}, std::pair{"sm", "back2"}})
+    for (uint64_t k = 1;; ++k) {
+      FaultyFiles faulty;
+      faulty.fail(FileCall::read, k, EIO);
+      const auto failed = tandem::convert(faulty, at(from), at(to), {});
+      if (faulty.count(FileCall::read) < k) break;  // there is no k-th call
+      ASSERT_FALSE(failed.ok()) << to << ", read " << k;
+      EXPECT_EQ(failed.error().kind, ErrorKind::io) << failed.error().message();
+      EXPECT_EQ(real_files().kind(at(to)).value(), PathKind::absent);
+    }
+  EXPECT_EQ(files_of(at("sm2")), files_of(at("sm")));
+  EXPECT_EQ(files_of(at("back2")), files_of(at("back")));
+}
+
+TEST_F(Convert, ASourceThatIsCutOffMeanwhileIsRefusedWithNothingLeft) {
+  write_folder(at("hf"), wide_llama(), weights_for(wide_llama()));
+  const std::string weights = at("hf/model.safetensors");
+  ConvertOptions options;
+  options.progress = [&](uint64_t done, uint64_t) -> Status {
+    if (done > 0) std::filesystem::resize_file(weights, 2'000'000);
+    return {};
+  };
+  const auto failed = convert(at("hf"), at("out"), options);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(exit_code(failed.error().kind), 65);
+  EXPECT_THAT(failed.error().message(), HasSubstr("the file ends at byte 2000000"));
+  EXPECT_THAT(names(), ElementsAre("hf"));
+}
+
 TEST_F(Convert, C1AllProblemsInOneReportAndNothingWritten) {
   MemorySource weights =
       weights_for(tiny_llama(), {"model.norm.weight", "model.layers.0.mlp.up_proj.weight"});

@@ -34,6 +34,13 @@ Status TensorView::read(std::string_view tensor, uint64_t byte_offset, std::span
   return origin->second.source->read(origin->second.name, byte_offset, out);
 }
 
+std::unique_ptr<FileWindow> TensorView::window(std::string_view tensor, uint64_t byte_offset,
+                                               uint64_t size) const {
+  const auto origin = origins_.find(tensor);
+  if (origin == origins_.end()) return nullptr;
+  return origin->second.source->window(origin->second.name, byte_offset, size);
+}
+
 std::string TensorView::location(std::string_view tensor) const {
   const auto origin = origins_.find(tensor);
   return origin == origins_.end() ? "" : origin->second.source->location(origin->second.name);

@@ -22,6 +22,8 @@ class TensorView : public TensorSource {
   void sort();
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
   Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override;
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
+                                     uint64_t size) const override;
   std::string location(std::string_view tensor) const override;
   /// Where a tensor's bytes come from; it must be here.
   const TensorSource& source_of(std::string_view tensor) const {

@@ -38,15 +38,49 @@ class Numbered : public TensorSource {
     std::memcpy(out.data(), values.data(), out.size());
     return {};
   }
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t offset, uint64_t size) const override;
   std::string location(std::string_view) const override { return "here"; }
+  /// From now on there are windows; one use of the bytes in so many finds that they were lost (0: none).
+  void give_windows(unsigned lost_every = 0) {
+    windows_ = true;
+    lost_every_ = lost_every;
+  }
+  Status intact() const {
+    if (lost_every_ > 0 && ++uses_ % lost_every_ == 0) return io_error("read", "w", EIO);
+    return {};
+  }
   uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   std::vector<TensorInfo> infos_{{"w", DType::f32, {kRows, kColumns}}};
   unsigned fails_every_;
+  bool windows_ = false;
+  unsigned lost_every_ = 0;
+  mutable std::atomic<unsigned> uses_ = 0;
   mutable std::atomic<unsigned> reads_ = 0;
   mutable std::atomic<uint64_t> bytes_read_ = 0;
 };
+
+/// Empty until loaded.
+class NumberedWindow : public FileWindow {
+ public:
+  NumberedWindow(const Numbered& source, uint64_t offset, uint64_t size)
+      : source_(source), offset_(offset), bytes_(size) {}
+  const std::byte* bytes() const override { return bytes_.data(); }
+  Status load(uint64_t first, uint64_t count) override {
+    return source_.read("w", offset_ + first, std::span(bytes_).subspan(first, count));
+  }
+  Status intact() const override { return source_.intact(); }
+
+ private:
+  const Numbered& source_;
+  uint64_t offset_;
+  std::vector<std::byte> bytes_;
+};
+
+std::unique_ptr<FileWindow> Numbered::window(std::string_view, uint64_t offset, uint64_t size) const {
+  return windows_ ? std::make_unique<NumberedWindow>(*this, offset, size) : nullptr;
+}
 
 /// Reads the kernel in pieces, which threads take in turn; how many pieces were refused.
 size_t read_by(unsigned threads, const TensorSource& source, std::span<uint32_t> values) {
@@ -104,6 +138,25 @@ TEST(ToTensorFlow, ABlockThatCannotBeReadIsRefusedAndReadAnewForTheNext) {
   const std::vector<uint32_t> right = transposed_numbers();
   EXPECT_GT(read_by(4, *made, values), 0u);
   for (size_t i = 0; i < values.size(); ++i) ASSERT_TRUE(values[i] == ~0u || values[i] == right[i]) << i;
+}
+
+TEST(ToTensorFlow, ThreadsUseAWindowOnTheFileAndLoadItOnce) {
+  Numbered source;
+  source.give_windows();
+  const auto made = ToTensorFlow::make(transposed_table(), source, with_memory(64 << 20)).value();
+  std::vector<uint32_t> values(kRows * kColumns);
+  EXPECT_EQ(read_by(4, *made, values), 0u);
+  EXPECT_EQ(values, transposed_numbers());
+  EXPECT_EQ(source.bytes_read(), values.size() * 4);
+}
+
+TEST(ToTensorFlow, WhatWasMadeOfBytesThatWereLostIsRefused) {
+  Numbered source;
+  source.give_windows(3);
+  const auto made = ToTensorFlow::make(transposed_table(), source, with_memory(64 << 20)).value();
+  std::vector<uint32_t> values(kRows * kColumns);
+  const size_t pieces = kColumns / 50;
+  EXPECT_EQ(read_by(1, *made, values), pieces / 3);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr uint64_t kCastBuffer =
 // A read of its own costs about as much as reading this many bytes more (measured in the page cache; a disk
 // says more).
 constexpr uint64_t kGap = 16 << 10;
-constexpr uint64_t kBand = 2 << 20;  // what one thread reads of a block at a time
+constexpr uint64_t kBand = 2 << 20;         // what one thread reads of a block at a time
+constexpr uint64_t kLeastWindow = 1 << 20;  // a smaller block is read sooner than mapped
 
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);
@@ -63,7 +64,24 @@ Status View::read_source(uint64_t first, std::span<std::byte> out) const {
   return source->read(tensor->name, first * size_of(tensor->dtype), out);
 }
 
+std::unique_ptr<FileWindow> View::window_on_source(uint64_t first, uint64_t size) const {
+  if (slot) first += *slot * element_count(whole(source_shape));
+  return source->window(tensor->name, first * size_of(tensor->dtype), size);
+}
+
 namespace {
+
+/// A box of the view's source where it lies, if that is one piece, and one that casts can read; else nullptr.
+std::unique_ptr<FileWindow> window_on(const View& view, const Box& box) {
+  const size_t element = size_of(view.tensor->dtype);
+  const uint64_t bytes = element_count(box) * element;
+  if (bytes < kLeastWindow ||
+      !std::equal(box.size.begin() + 1, box.size.end(), view.source_shape.begin() + 1))
+    return nullptr;
+  auto window = view.window_on_source(box.begin[0] * (bytes / element / box.size[0]), bytes);
+  if (window && reinterpret_cast<uintptr_t>(window->bytes()) % element != 0) return nullptr;
+  return window;
+}
 
 /// A box of the view's source. Columns of a matrix with small gaps between them are read gaps and all, many
 /// rows at once.
@@ -112,14 +130,17 @@ struct ViewReader::Room {
   BigBuffer bytes;
 };
 
-/// A box of a source tensor in memory, in the source's dtype and order.
+/// A box of a source tensor in memory, in the source's dtype and order: its file's own, or read into a room.
 struct ViewReader::Block {
   const View* view;
   Box view_box;
   Box source_box;
   Room room;
-  uint64_t next = 0, loaded = 0;  ///< rows of source_box that are begun, and that are there
-  bool failed = false;            ///< some of them could not be read
+  std::unique_ptr<FileWindow> window;  ///< if not null, the room is empty
+  uint64_t next = 0, loaded = 0;       ///< rows of source_box that are begun, and that are there
+  bool failed = false;                 ///< some of them could not be read
+
+  const std::byte* data() const { return window ? window->bytes() : room.bytes.get(); }
 
   /// The next rows to read.
   Box next_band() {
@@ -154,7 +175,7 @@ Result<CastCounts> ViewReader::read(const View& view, const ConvertRun& convert,
       TANDEM_TRY(const CastCounts more,
                  convert_box(view, convert, block, box, out.first(element_count(box) * element)));
       counts += more;
-      return {};
+      return block.window ? block.window->intact() : Status{};
     };
     if (block_rows > 0 && out.size() >= small_) {
       const uint64_t begin = first / row / block_rows * block_rows;
@@ -239,7 +260,13 @@ ViewReader::Block ViewReader::empty_block(const View& view, const Box& box, Room
   Block block{&view,
               box,
               {on_source_axes(box.begin, view.axes), on_source_axes(box.size, view.axes)},
-              std::move(room)};
+              std::move(room),
+              nullptr};
+  block.window = window_on(view, block.source_box);
+  if (block.window) {
+    block.room = {};  // one block's memory, not two
+    return block;
+  }
   const uint64_t bytes = element_count(box) * size_of(view.tensor->dtype);
   if (block.room.size < bytes) {
     block.room = {};  // first, so that there are never two
@@ -250,8 +277,9 @@ ViewReader::Block ViewReader::empty_block(const View& view, const Box& box, Room
 
 Status ViewReader::read_band(Block& block, const Box& band) {
   const uint64_t row = element_count(band) / band.size[0] * size_of(block.view->tensor->dtype);
-  std::byte* const at = block.room.bytes.get() + (band.begin[0] - block.source_box.begin[0]) * row;
-  return read_source_box(*block.view, band, std::span(at, band.size[0] * row));
+  const uint64_t first = (band.begin[0] - block.source_box.begin[0]) * row, bytes = band.size[0] * row;
+  if (block.window) return block.window->load(first, bytes);
+  return read_source_box(*block.view, band, std::span(block.room.bytes.get() + first, bytes));
 }
 
 Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& convert, const Block& block,
@@ -277,7 +305,7 @@ Result<CastCounts> ViewReader::convert_box(const View& view, const ConvertRun& c
     const uint64_t source = dot(begin, in_block) + dot(at, in_block) - block_start;
     const uint64_t first = dot(begin, flat) + dot(at, flat);
     const uint64_t columns = std::min(step[along], size[along] - at[along]);
-    const std::byte* const in = block.room.bytes.get() + source * from;
+    const std::byte* const in = block.data() + source * from;
     std::byte* const made = out.data() + dot(at, in_out) * to;
     if (turned) {
       const uint64_t left = size[across] - at[across], rows = std::min(step[across], left);

@@ -24,6 +24,8 @@ struct View {
   bool in_order() const;
   /// Bytes of the source, as they lie there, from its element `first` on.
   Status read_source(uint64_t first, std::span<std::byte> out) const;
+  /// The same bytes where they lie, or nullptr.
+  std::unique_ptr<FileWindow> window_on_source(uint64_t first, uint64_t size) const;
 };
 
 /// The largest box of `shape` that begins at element `first`, whose elements are the next ones in row-major

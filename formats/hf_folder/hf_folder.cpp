@@ -51,6 +51,11 @@ class Folder : public HfFolder {
     if (!shard) return missing("", "there is no tensor {}", shown(tensor)).at(path_);
     return shard->read(tensor, byte_offset, out);
   }
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
+                                     uint64_t size) const override {
+    const SafetensorsFile* shard = shard_with(tensor);
+    return shard ? shard->window(tensor, byte_offset, size) : nullptr;
+  }
   std::string location(std::string_view tensor) const override {
     const SafetensorsFile* shard = shard_with(tensor);
     return shard ? shard->location(tensor) : path_;

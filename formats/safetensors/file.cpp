@@ -68,6 +68,14 @@ class File : public SafetensorsFile {
     return file_->read(data_start_ + range->begin + byte_offset, out);
   }
 
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
+                                     uint64_t size) const override {
+    const Range* range = range_of(tensor);
+    if (!range || byte_offset > range->end - range->begin || size > range->end - range->begin - byte_offset)
+      return nullptr;
+    return file_->window(data_start_ + range->begin + byte_offset, size);
+  }
+
   std::string location(std::string_view tensor) const override {
     const Range* range = range_of(tensor);
     if (!range) return file_->path();

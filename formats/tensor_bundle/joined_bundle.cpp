@@ -30,6 +30,11 @@ class JoinedBundle : public TensorBundle {
     const TensorBundle* bundle = first_of(tensor);
     return bundle ? bundle->read(tensor, byte_offset, out) : missing("", "no tensor '{}'", tensor);
   }
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
+                                     uint64_t size) const override {
+    const TensorBundle* bundle = first_of(tensor);
+    return bundle ? bundle->window(tensor, byte_offset, size) : nullptr;
+  }
   std::string location(std::string_view tensor) const override {
     const TensorBundle* bundle = first_of(tensor);
     return (bundle ? *bundle : *bundles_.front()).location(tensor);

@@ -118,6 +118,15 @@ class OpenBundle : public TensorBundle {
     return {};
   }
 
+  std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
+                                     uint64_t size) const override {
+    const auto named = named_.find(tensor);
+    if (named == named_.end() || named->second.stored->pieces.size() != 1) return nullptr;
+    const StoredPiece& piece = named->second.stored->pieces.front();
+    if (byte_offset > piece.size || size > piece.size - byte_offset) return nullptr;
+    return shards_.at(piece.shard)->window(piece.offset + byte_offset, size);
+  }
+
   std::string location(std::string_view tensor) const override {
     const auto named = named_.find(tensor);
     if (named == named_.end()) return index_path();
