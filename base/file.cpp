@@ -104,7 +104,7 @@ class RealReadable : public ReadableFile {
       const ssize_t got =
           retry([&] { return ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
       if (got < 0) return file_error("read", path_, errno);
-      if (got == 0) return cut_off(path_, offset, out.size(), offset);
+      if (got == 0) return cut_off(path_, offset, out.size(), end_before(offset));
       offset += static_cast<uint64_t>(got);
       out = out.subspan(static_cast<size_t>(got));
     }
@@ -117,6 +117,12 @@ class RealReadable : public ReadableFile {
   }
 
  private:
+  /// Where a file ends that has nothing at the offset.
+  uint64_t end_before(uint64_t offset) const {
+    struct stat now {};
+    return ::fstat(fd_.get(), &now) == 0 ? std::min(offset, static_cast<uint64_t>(now.st_size)) : offset;
+  }
+
   std::string path_;
   Descriptor fd_;
   uint64_t size_;

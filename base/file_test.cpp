@@ -68,7 +68,14 @@ TEST(File, ReadPastTheEndIsCorrupt) {
   EXPECT_EQ(file.value()->read(~uint64_t{0}, out).error().kind, ErrorKind::corrupt);
   // Cut off while open: the size that was seen at opening no longer holds.
   fs::resize_file(folder / "f", 2);
-  EXPECT_EQ(file.value()->read(0, out).error().kind, ErrorKind::corrupt);
+  for (const uint64_t offset : {0, 1}) {
+    const Status cut = file.value()->read(offset, out);
+    EXPECT_EQ(cut.error().kind, ErrorKind::corrupt);
+    EXPECT_NE(cut.error().message().find("the file ends at byte 2"), std::string::npos)
+        << cut.error().message();
+  }
+  fs::resize_file(folder / "f", 0);
+  EXPECT_NE(file.value()->read(1, out).error().message().find("ends at byte 0"), std::string::npos);
 }
 
 TEST(File, MissingIsMissing) {
