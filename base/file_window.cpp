@@ -20,6 +20,7 @@ namespace {
 struct Watched {
   std::atomic<bool> taken{false};
   std::atomic<uintptr_t> begin{0}, end{0};  ///< of whole pages; begin is 0 while there is no mapping
+  std::atomic<uint64_t> uses{0};            ///< so far: begin and end belong together while it stays the same
   std::atomic<bool> lost{false};
 };
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
@@ -35,12 +36,13 @@ uintptr_t page_size() {
 
 /// Bytes of a mapping that the file has no longer: zeros take the place of the rest of it, and whoever uses
 /// them finds out by intact().
-void on_bus_error(int, siginfo_t* info, void*) {
+void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int kept_errno = errno;
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
   for (Watched& mapping : watched) {
+    const uint64_t use = mapping.uses;
     const uintptr_t begin = mapping.begin, end = mapping.end;
-    if (begin == 0 || at < begin || at >= end) continue;
+    if (begin == 0 || at < begin || at >= end || mapping.uses != use) continue;
     mapping.lost = true;
     const uintptr_t page = at / page_size() * page_size();
     void* const zeros = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
@@ -49,8 +51,10 @@ void on_bus_error(int, siginfo_t* info, void*) {
     if (zeros != MAP_FAILED) return;
     break;
   }
-  ::sigaction(SIGBUS, &before_us,
-              nullptr);  // somebody else's: the same access comes again, to whoever it was
+  if ((before_us.sa_flags & SA_SIGINFO) != 0) return before_us.sa_sigaction(signal, info, context);
+  if (before_us.sa_handler != SIG_DFL && before_us.sa_handler != SIG_IGN) return before_us.sa_handler(signal);
+  ::signal(signal, SIG_DFL);  // nobody's: it ends the process, as it would have without us
+  ::raise(signal);
 }
 
 bool handle_bus_errors() {
@@ -92,6 +96,7 @@ class MappedWindow : public FileWindow {
     ::madvise(mapped, aside + size_, MADV_SEQUENTIAL);  // advice: what comes next is read ahead
     const auto begin = reinterpret_cast<uintptr_t>(mapped);
     bytes_ = static_cast<const std::byte*>(mapped) + aside;
+    ++place_->uses;
     place_->lost = false;
     place_->end = begin + (aside + size_ + page_size() - 1) / page_size() * page_size();
     place_->begin = begin;
@@ -112,20 +117,19 @@ class MappedWindow : public FileWindow {
   }
 
   Status intact() const override {
-    if (place_->lost || file_size() < offset_ + size_) return gone(0, size_);  // a part of a page is no error
+    struct stat now {};
+    if (::fstat(descriptor_, &now) != 0) return io_error("read", path_, errno);
+    if (place_->lost || static_cast<uint64_t>(now.st_size) < offset_ + size_)  // a part of a page: no signal
+      return gone(0, size_);
     return {};
   }
 
  private:
-  uint64_t file_size() const {
-    struct stat now {};
-    return ::fstat(descriptor_, &now) == 0 ? static_cast<uint64_t>(now.st_size) : 0;
-  }
-
   Error gone(uint64_t first, uint64_t count) const {
-    const uint64_t end = file_size();
-    if (end < offset_ + size_) return cut_off(path_, offset_ + first, count, end);
-    return io_error("read", path_, EIO);
+    struct stat now {};
+    if (::fstat(descriptor_, &now) != 0) return io_error("read", path_, errno);
+    const auto end = static_cast<uint64_t>(now.st_size);
+    return end < offset_ + size_ ? cut_off(path_, offset_ + first, count, end) : io_error("read", path_, EIO);
   }
 
   Watched* place_ = nullptr;

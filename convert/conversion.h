@@ -60,6 +60,9 @@ class Conversion {
     static const std::map<std::string, std::vector<size_t>> none;
     return none;
   }
+  /// Closes a file of consumed_files(), which no task reads any more: deleted or not, until then it takes its
+  /// place on the disk.
+  virtual void close_input(const std::string& /*path*/) {}
   /// Begins what finish() needs on a thread beside the shards, if options allow more than one. Else, and
   /// without this call, finish() makes it.
   virtual void begin_finish() {}

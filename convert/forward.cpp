@@ -1,11 +1,13 @@
 // Hugging Face to TensorFlow.
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
 #include <set>
 #include <system_error>
 #include <utility>
 
+#include "base/contained.h"
 #include "convert/direction.h"
 #include "convert/forward_plan.h"
 #include "convert/option_rules.h"
@@ -86,6 +88,9 @@ void order_by_file(const OpenedModel& source, ForwardPart& part) {
   std::ranges::stable_sort(part.tensors, {}, [&](const TensorPlan* tensor) { return last[tensor]; });
 }
 
+/// From here on the graph may be made while pieces and blocks are there.
+constexpr uint64_t kMemoryForBoth = 128ull << 20;
+
 class Forward : public Conversion {
  public:
   Forward(OpenedModel source, ConvertTarget target) : source_(std::move(source)), target_(target) {}
@@ -93,6 +98,7 @@ class Forward : public Conversion {
   Status plan(const FileSystem& files, const ConvertOptions& options, bool check_scales) {
     pieces_ = piece_options(options);
     threads_ = options.threads;
+    memory_ = options.memory;
     TANDEM_CHECK(options_go_together(source_, options));
     TANDEM_TRY(plan_, make_forward_plan(files, source_, options, check_scales));
     TANDEM_CHECK(distinct_names(*plan_->tensors));
@@ -133,8 +139,14 @@ class Forward : public Conversion {
                          [&](const std::string& name) { return plan_->tensors->counts(name); });
   }
 
+  void close_input(const std::string& path) override {
+    plan_->tensors->release();
+    source_.folder->close(std::filesystem::path(path).filename().string());
+  }
+
   void begin_finish() override {
-    if (threads_ < 2 || target_ == ConvertTarget::checkpoint || !graphs_.empty()) return;
+    if (threads_ < 2 || memory_ < kMemoryForBoth || target_ == ConvertTarget::checkpoint || !graphs_.empty())
+      return;
     try {
       coming_graphs_ = std::async(std::launch::async, [this] { return make_graphs(); });
     } catch (const std::system_error&) {  // the system gives no more threads
@@ -215,8 +227,11 @@ class Forward : public Conversion {
 
   Status have_graphs() {
     if (!graphs_.empty()) return {};
-    TANDEM_TRY(graphs_, coming_graphs_.valid() ? coming_graphs_.get() : make_graphs());
-    return {};
+    plan_->tensors->release();
+    return contained([&]() -> Status {  // of the other thread too
+      TANDEM_TRY(graphs_, coming_graphs_.valid() ? coming_graphs_.get() : make_graphs());
+      return {};
+    });
   }
 
   std::string prefix(const ForwardPart& part) const {
@@ -342,6 +357,7 @@ class Forward : public Conversion {
   Place place_ = Place::copy;
   PieceOptions pieces_;
   unsigned threads_ = 1;
+  uint64_t memory_ = 0;
   std::vector<SourceShard> sources_;  ///< the first shards, if they are files of the source
   std::unique_ptr<ForwardPlan> plan_;
   std::vector<DataShard> shards_;

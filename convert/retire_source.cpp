@@ -78,6 +78,7 @@ Status SourceRetirement::retire(const std::string& path, const std::vector<size_
   TANDEM_CHECK(file->read(0, std::as_writable_bytes(std::span(kept.header))));
   TANDEM_CHECK(work_.keep(std::filesystem::path(path).filename().string(), to_text(kept)));
   TANDEM_CHECK(work_.sync());  // files are synced, but new folders are not yet
+  conversion_.close_input(path);
   TANDEM_CHECK(files_.remove_all(path));
   return files_.sync_directory(parent_of(path));
 }

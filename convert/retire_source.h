@@ -18,7 +18,7 @@ uint64_t disk_beside_source(const Conversion& conversion, const std::vector<bool
 class SourceRetirement {
  public:
   /// All arguments must outlive it. `source` is the FileSystem that the conversion was planned with.
-  SourceRetirement(const FileSystem& source, const FileSystem& files, const Conversion& conversion,
+  SourceRetirement(const FileSystem& source, const FileSystem& files, Conversion& conversion,
                    const WorkFolder& work)
       : source_(source), files_(files), conversion_(conversion), work_(work) {}
 
@@ -32,7 +32,7 @@ class SourceRetirement {
 
   const FileSystem& source_;
   const FileSystem& files_;
-  const Conversion& conversion_;
+  Conversion& conversion_;
   const WorkFolder& work_;
   std::map<size_t, WrittenShard> written_;
   std::set<size_t> read_back_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "base/fault_files.h"
 #include "convert/plan_file.h"
@@ -93,6 +94,54 @@ TEST_F(DeleteSource, ItTakesOneFileMoreThanTheSource) {
   EXPECT_LE(most, source + largest + 4000);
   EXPECT_GT(most, source / 2);
   EXPECT_EQ(files_of(at("out")), whole_);
+}
+
+/// Files that are deleted and open here: they still take their place on the disk.
+std::vector<std::string> deleted_and_open(const std::string& below) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the descriptor of this very walk
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with(below) && target.ends_with(" (deleted)")) found.push_back(target);
+  }
+  return found;
+}
+
+/// And those that are mapped.
+std::vector<std::string> deleted_and_mapped(const std::string& below) {
+  std::vector<std::string> found;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find(below) != std::string::npos && line.ends_with(" (deleted)")) found.push_back(line);
+  return found;
+}
+
+TEST_F(DeleteSource, WhatIsDeletedFreesItsPlaceAtOnce) {
+  Json config = tiny_llama();  // wide enough for windows on its files
+  config["hidden_size"] = 512;
+  config["intermediate_size"] = 1200;
+  config["num_attention_heads"] = 128;
+  ASSERT_TRUE(real_files().remove_all(at("hf")).ok());
+  std::filesystem::create_directories(at("hf"));
+  ASSERT_TRUE(write_text(real_files(), at("hf/config.json"), config.dump(2)).ok());
+  HfWriteOptions split;
+  split.max_shard_bytes = 2'000'000;
+  ASSERT_TRUE(write_hf_weights(real_files(), at("hf"), weights_for(config), split).ok());
+  const size_t files = weights_left().size();
+  ASSERT_GE(files, 4u);
+  std::set<size_t> seen;
+  ConvertOptions options = deleting();
+  options.max_shard_bytes = 1'500'000;
+  options.progress = [&](uint64_t, uint64_t) -> Status {
+    seen.insert(weights_left().size());
+    EXPECT_THAT(deleted_and_open(at("hf")), ElementsAre());
+    EXPECT_THAT(deleted_and_mapped(at("hf")), ElementsAre());
+    return {};
+  };
+  const auto made = convert(real_files(), at("hf"), at("out"), options);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_GE(seen.size(), 3u) << "looked at while a part was deleted";
+  EXPECT_THAT(weights_left(), ElementsAre());
 }
 
 TEST_F(DeleteSource, F4KilledAtEverySyncAndRenameItGoesOnWithWhatIsLeft) {

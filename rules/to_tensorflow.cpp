@@ -44,6 +44,7 @@ class ToTensorFlowSource : public ToTensorFlow, private ComputedTensors {
     return index ? checkpoint_.location(made_[*index].slots[0].tensor->name) : "rules";
   }
   CastCounts counts(std::string_view tensor) const override { return counts_of(tensor); }
+  void release() const override { reader_.release(); }
 
  private:
   void add(const TensorPlan& plan, const std::string& twin, std::vector<TensorInfo>& infos,

@@ -32,6 +32,8 @@ class ToTensorFlow : public TensorSource {
   static Result<std::unique_ptr<ToTensorFlow>> make(const RuleTable& table, const TensorSource& checkpoint,
                                                     TransformOptions options);
   virtual CastCounts counts(std::string_view tensor) const = 0;  ///< of all reads so far
+  /// Gives up what is kept for the next read: memory, and a window on a file. Not while one reads.
+  virtual void release() const = 0;
 };
 
 /// The way back: the Hugging Face tensors of `table`, computed from TensorFlow tensors by the inverse steps.

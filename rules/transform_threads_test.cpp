@@ -61,11 +61,16 @@ class Numbered : public TensorSource {
   mutable std::atomic<uint64_t> bytes_read_ = 0;
 };
 
+std::atomic<int> open_windows = 0;
+
 /// Empty until loaded.
 class NumberedWindow : public FileWindow {
  public:
   NumberedWindow(const Numbered& source, uint64_t offset, uint64_t size)
-      : source_(source), offset_(offset), bytes_(size) {}
+      : source_(source), offset_(offset), bytes_(size) {
+    ++open_windows;
+  }
+  ~NumberedWindow() override { --open_windows; }
   const std::byte* bytes() const override { return bytes_.data(); }
   Status load(uint64_t first, uint64_t count) override {
     return source_.read("w", offset_ + first, std::span(bytes_).subspan(first, count));
@@ -148,6 +153,20 @@ TEST(ToTensorFlow, ThreadsUseAWindowOnTheFileAndLoadItOnce) {
   EXPECT_EQ(read_by(4, *made, values), 0u);
   EXPECT_EQ(values, transposed_numbers());
   EXPECT_EQ(source.bytes_read(), values.size() * 4);
+}
+
+TEST(ToTensorFlow, AWindowIsKeptForTheNextReadAndGivenUpWhenAsked) {
+  Numbered source;
+  source.give_windows();
+  const auto made = ToTensorFlow::make(transposed_table(), source, with_memory(64 << 20)).value();
+  std::vector<uint32_t> values(kRows * kColumns);
+  EXPECT_EQ(read_by(2, *made, values), 0u);
+  EXPECT_EQ(open_windows, 1);
+  made->release();
+  EXPECT_EQ(open_windows, 0);
+  std::fill(values.begin(), values.end(), 0u);
+  EXPECT_EQ(read_by(2, *made, values), 0u) << "it can still be read";
+  EXPECT_EQ(values, transposed_numbers());
 }
 
 TEST(ToTensorFlow, WhatWasMadeOfBytesThatWereLostIsRefused) {

@@ -218,6 +218,11 @@ Result<CastCounts> ViewReader::read_in_order(const View& view, const ConvertRun&
   return counts;
 }
 
+void ViewReader::release() const {
+  const std::lock_guard lock(mutex_);
+  last_.reset();
+}
+
 Status ViewReader::with_row_block(const View& view, uint64_t first_row, uint64_t rows,
                                   const std::function<Status(const Block&)>& use) const {
   std::unique_lock lock(mutex_);

@@ -43,6 +43,8 @@ class ViewReader {
   /// Elements of the view from `first` on, as many as out has room for. The view must stay where it is.
   Result<CastCounts> read(const View& view, const ConvertRun& convert, uint64_t first,
                           std::span<std::byte> out) const;
+  /// Gives up what is kept from one read to the next: memory, and a window on a file. Not while one reads.
+  void release() const;
 
  private:
   struct Room;

@@ -61,6 +61,11 @@ class Folder : public HfFolder {
     return shard ? shard->location(tensor) : path_;
   }
 
+  void close(const std::string& shard) override {
+    if (const auto found = weights_.shards.find(shard); found != weights_.shards.end())
+      found->second->close();
+  }
+
   const std::string& path() const override { return path_; }
   const std::string& config_text() const override { return config_text_; }
   const Json& config() const override { return config_; }

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-/// An opened folder: all its tensors as one source. Immutable; the files stay open.
+/// An opened folder: all its tensors as one source. Immutable; the files stay open until closed.
 class HfFolder : public TensorSource {
  public:
   struct Options {
@@ -36,6 +36,9 @@ class HfFolder : public TensorSource {
   virtual std::vector<std::string> side_files() const = 0;
   /// Weight files that nothing names ("consolidated.safetensors"), and other remarks.
   virtual std::vector<std::string> remarks() const = 0;
+  /// Closes one of shards(), as SafetensorsFile::close: a file that is deleted keeps its place on the disk
+  /// for as long as it is open.
+  virtual void close(const std::string& shard) = 0;
 };
 
 struct HfWriteOptions {

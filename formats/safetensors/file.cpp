@@ -33,7 +33,10 @@ class MemoryFile : public ReadableFile {
 class File : public SafetensorsFile {
  public:
   File(std::unique_ptr<ReadableFile> file, safetensors::Header header)
-      : file_(std::move(file)), metadata_(std::move(header.metadata)), data_start_(header.data_start) {
+      : path_(file->path()),
+        file_(std::move(file)),
+        metadata_(std::move(header.metadata)),
+        data_start_(header.data_start) {
     std::vector<Entry>& entries = header.entries;
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) { return natural_less(a.info.name, b.info.name); });
@@ -44,12 +47,11 @@ class File : public SafetensorsFile {
       ranges_.push_back({entry.begin, entry.end});
     }
     if (file_->has_other_names())
-      warnings_.push_back(
-          fmt::format("{}: the file has other names too (hard links), under which it can be changed (X2)",
-                      file_->path()));
+      warnings_.push_back(fmt::format(
+          "{}: the file has other names too (hard links), under which it can be changed (X2)", path_));
     if (data_start_ % 8 != 0)
       warnings_.push_back(
-          fmt::format("{}: data starts at byte {}, not a multiple of 8 (S18)", file_->path(), data_start_));
+          fmt::format("{}: data starts at byte {}, not a multiple of 8 (S18)", path_, data_start_));
   }
 
   const std::vector<TensorInfo>& tensors() const override { return infos_; }
@@ -58,29 +60,30 @@ class File : public SafetensorsFile {
 
   Status read(std::string_view tensor, uint64_t byte_offset, std::span<std::byte> out) const override {
     const Range* range = range_of(tensor);
-    if (!range) return missing("", "there is no tensor {}", shown(tensor)).at(file_->path());
+    if (!range) return missing("", "there is no tensor {}", shown(tensor)).at(path_);
     const uint64_t bytes = range->end - range->begin;
     if (byte_offset > bytes || out.size() > bytes - byte_offset)
       return make_error(ErrorKind::bug, "", "read of {} bytes at {} of tensor {}, which has {}", out.size(),
                         byte_offset, shown(tensor), bytes)
-          .at(file_->path());
+          .at(path_);
     if (out.empty()) return {};
+    if (!file_) return missing("", "the file was closed").at(path_);
     return file_->read(data_start_ + range->begin + byte_offset, out);
   }
 
   std::unique_ptr<FileWindow> window(std::string_view tensor, uint64_t byte_offset,
                                      uint64_t size) const override {
     const Range* range = range_of(tensor);
-    if (!range || byte_offset > range->end - range->begin || size > range->end - range->begin - byte_offset)
+    if (!file_ || !range || byte_offset > range->end - range->begin ||
+        size > range->end - range->begin - byte_offset)
       return nullptr;
     return file_->window(data_start_ + range->begin + byte_offset, size);
   }
 
   std::string location(std::string_view tensor) const override {
     const Range* range = range_of(tensor);
-    if (!range) return file_->path();
-    return fmt::format("{}, bytes {} to {}", file_->path(), data_start_ + range->begin,
-                       data_start_ + range->end);
+    if (!range) return path_;
+    return fmt::format("{}, bytes {} to {}", path_, data_start_ + range->begin, data_start_ + range->end);
   }
 
   uint64_t data_offset(std::string_view tensor) const override {
@@ -88,6 +91,8 @@ class File : public SafetensorsFile {
     assert(range);
     return data_start_ + range->begin;
   }
+
+  void close() override { file_.reset(); }
 
  private:
   struct Range {
@@ -101,7 +106,8 @@ class File : public SafetensorsFile {
     return &ranges_[found - infos_.begin()];
   }
 
-  std::unique_ptr<ReadableFile> file_;
+  std::string path_;
+  std::unique_ptr<ReadableFile> file_;  ///< null once closed
   std::map<std::string, std::string> metadata_;
   uint64_t data_start_;
   std::vector<TensorInfo> infos_;  ///< in canonical order

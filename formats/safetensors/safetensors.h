@@ -38,6 +38,9 @@ class SafetensorsFile : public TensorSource {
   virtual const std::vector<std::string>& warnings() const = 0;
   /// Byte offset in the file of a tensor's data.
   virtual uint64_t data_offset(std::string_view tensor) const = 0;
+  /// Gives the file back to the system; what is known of it stays. Not while it is read, nor while a window
+  /// on it is used; reads afterwards are errors (missing).
+  virtual void close() = 0;
 };
 
 /// The tensors in the order in which the reference library lays them out: wide dtypes first, so that each
